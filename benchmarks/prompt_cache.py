@@ -8,10 +8,11 @@ prefix with an earlier prompt, in steps of 128 tokens from 1,024; for Anthropic 
 tokens, each looked up over the last 20 blocks. A token is four characters. The figures come from the ledger, at list
 prices.
 
-In one way, earlier questions appear in the prompt without passages (`keep_passages` off); in the other they keep them
-if that is cheaper.
+In one way, earlier questions stand alone in the prompt (`keep_passages` off); in the other they keep their passages
+where that is cheaper. Other articles with questions in SQuAD's form can be named, as those of XQuAD are.
 
-Usage: python -m benchmarks.prompt_cache [--articles N] [--all-passages]; the data is expected beside the repository.
+Usage: python -m benchmarks.prompt_cache [--file FILE] [--articles N] [--questions N] [--all-passages]; the data is
+expected beside the repository.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 
 from benchmarks.tables import format_table
 from citewire_generator import planning
+from citewire_generator.cache_prices import KeptQuestions
 from citewire_generator.engine import Engine
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.factory import build_chat_provider
@@ -47,6 +49,7 @@ from citewire_remote.catalogue import load_catalogue
 from citewire_remote.stall_timeout import TimeLimits
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SQUAD = Path("qa-squad2") / "squad2-dev-half-a.json.gz"
 MOST_PASSAGES = 10
 CHARS = 1_000
 """Maximum length of a passage: about 250 tokens, like chunks."""
@@ -159,10 +162,9 @@ class Talks:
     """The conversations of each kind, in the order of the articles."""
 
 
-def read_talks(data: Path) -> Talks:
-    """Reads the articles and builds conversations from their questions, always the same."""
-    raw = gzip.decompress((data / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes())
-    articles: list[dict[str, Any]] = json.loads(raw)["data"]
+def read_talks(file: Path) -> Talks:
+    """Reads the articles and makes conversations of their questions; always the same."""
+    articles: list[dict[str, Any]] = json.loads(gzip.decompress(file.read_bytes()))["data"]
     passages: list[pb.Passage] = []
     for number, article in enumerate(articles, 1):
         for paragraph in article["paragraphs"]:
@@ -176,7 +178,7 @@ def read_talks(data: Path) -> Talks:
                 )
                 for part, start in enumerate(range(0, len(text), CHARS))
             ]
-    asked = [_spread(article) for article in articles]
+    asked = [questions for article in articles if (questions := _spread(article))]
     after = [*asked, *asked]
     return Talks(
         passages,
@@ -191,13 +193,20 @@ def read_talks(data: Path) -> Talks:
 
 
 def _spread(article: Mapping[str, Any]) -> list[str]:
-    """Questions that the article answers, from paragraphs spread over it."""
+    """Questions that the article answers, of paragraphs that are spread over it; none if there are too few."""
     answered = [
         qas
         for paragraph in article["paragraphs"]
-        if (qas := [qa for qa in paragraph["qas"] if not qa["is_impossible"]])
+        if (qas := [qa for qa in paragraph["qas"] if not qa.get("is_impossible", False)])
     ]
-    return [str(answered[turn * len(answered) // QUESTIONS][0]["question"]) for turn in range(QUESTIONS)]
+    taken, questions = Counter[int](), list[str]()
+    for turn in range(QUESTIONS):
+        place = turn * len(answered) // QUESTIONS
+        if taken[place] == len(answered[place]):
+            return []
+        questions.append(str(answered[place][taken[place]]["question"]))
+        taken[place] += 1
+    return questions
 
 
 class WordSearch:
@@ -316,18 +325,20 @@ async def compare(kind: str, model: str, conversations: Sequence[Sequence[str]],
 async def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--file", type=Path, default=DATA / SQUAD, help="articles and questions in SQuAD's form")
     parser.add_argument("--articles", type=int, default=None, help="of how many articles the conversations are")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="after how many a conversation ends")
     parser.add_argument("--all-passages", action="store_true", help="keep them always, whatever it costs")
     options = parser.parse_args()
     configure_logging("benchmark", level="WARNING", log_format="console", stream=sys.stderr)
     if options.all_passages:
-        planning.first_kept = _keep_all  # pyright: ignore[reportPrivateImportUsage] # where it is called
-    talks, rows = read_talks(options.data), list[tuple[object, ...]]()
+        planning.kept_questions = _keep_all  # pyright: ignore[reportPrivateImportUsage] # where it is called
+    talks, rows = read_talks(options.file), list[tuple[object, ...]]()
     library = WordSearch(talks.passages)
-    for name, conversations in talks.questions.items():
+    for name, whole in talks.questions.items():
+        conversations = [questions[: options.questions] for questions in whole[: options.articles]]
         for kind, model in MODELS:
-            compared = await compare(kind, model, conversations[: options.articles], library)
+            compared = await compare(kind, model, conversations, library)
             tokens, cached, written = (
                 sum(getattr(spent, count) for spent in compared.with_passages) // len(compared.with_passages)
                 for count in ("prompt_tokens", "cached", "written")
@@ -340,9 +351,9 @@ async def main() -> None:
     print(format_table(headings, rows))
 
 
-def _keep_all(*_: object) -> int:
+def _keep_all(history: Sequence[Message], *_: object) -> KeptQuestions:
     """All earlier questions keep their passages."""
-    return 0
+    return KeptQuestions(frozenset(range(len(history))), current=bool(history))
 
 
 def _range(values: Sequence[float], factor: int, digits: int) -> str:

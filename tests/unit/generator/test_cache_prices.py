@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from citewire_generator.cache_prices import first_kept
+from citewire_generator.cache_prices import kept_questions
 from citewire_generator.model import Message, Role
 from citewire_ledger import Price
 from generator_calls import make_passage
@@ -19,49 +19,65 @@ PASSAGES = [make_passage(number, 1, f"Fact {number} is so. ", token_count=500) f
 SAME, OTHER = (0, 1, 2, 3), (4, 5, 6, 7)
 
 
-def kept_from(*turns: Sequence[int], price: Price = FREE_WRITES, rules: int = 400) -> int:
-    """Which of the questions (the last is asked now) is the first that keeps its passages; the last: none does."""
+def ask(*turns: Sequence[int], price: Price = FREE_WRITES, rules: int = 400) -> tuple[list[int], bool]:
+    """Which of the questions keep their passages (the last is asked now), and whether the last one will."""
     history: list[Message] = []
     for turn in turns[:-1]:
         passages = tuple(PASSAGES[number] for number in turn)
         history += [Message(Role.USER, "What is so?", passages=passages), Message(Role.ASSISTANT, "It is so.")]
-    first = first_kept(history, "And then?", [PASSAGES[number] for number in turns[-1]], price, rules)
-    return first // 2
+    kept = kept_questions(history, "And then?", [PASSAGES[number] for number in turns[-1]], price, rules)
+    return sorted(index // 2 for index in kept.indexes), kept.current
 
 
 def changing(turns: int) -> list[tuple[int, ...]]:
-    return [tuple(range(4 * turn, 4 * turn + 4)) for turn in range(turns)]
+    return [tuple(range(4 * turn + 8, 4 * turn + 12)) for turn in range(turns)]
 
 
-def test_what_is_found_again_stays_and_what_is_not_goes() -> None:
-    assert kept_from(SAME, SAME) == 0
-    assert kept_from(*[SAME] * 9) == 0
-    assert kept_from(SAME, SAME, *changing(5)[1:]) == 3  # there it had become too much
-    assert kept_from(SAME, OTHER, price=QUARTER) == 1
-    assert kept_from(SAME, (0, 1, 4, 5), price=QUARTER) == 0
+def test_a_prefix_grows_while_its_passages_are_found_again() -> None:
+    assert ask(SAME) == ([], True)
+    assert ask(SAME, SAME) == ([0], True)
+    assert ask(*[SAME] * 5) == ([0, 1, 2, 3], True)
+    assert ask(SAME, (0, 1, 4, 5), price=QUARTER) == ([0], True)
+    assert ask(SAME, (0, 4, 5, 6), price=QUARTER) == ([0], True)  # a quarter was found again: just enough to read it
+    assert ask(SAME, (4, 5, 6), price=QUARTER, rules=900) == ([0], False)
 
 
-def test_what_is_dropped_does_not_come_back() -> None:
-    turns = [SAME, OTHER, *[OTHER] * 3]
-    assert kept_from(*turns, price=QUARTER) == 1
-    assert kept_from(*turns, SAME, price=QUARTER) == 5
+def test_one_odd_question_is_added_and_further_ones_are_sent_once() -> None:
+    for questions in range(2, 8):
+        turns = [SAME, SAME, *changing(questions)]
+        assert ask(*turns, rules=700) == ([0, 1, 2], False)
+
+
+def test_what_loses_goes_and_the_next_begins() -> None:
+    assert ask(SAME, OTHER, rules=100) == ([], True)
+    assert ask(SAME, OTHER, OTHER, rules=100) == ([1], True)
+    assert ask(SAME, OTHER, price=QUARTER) == ([], True)
+    assert ask(SAME, OTHER, SAME, price=QUARTER) == ([], True)  # what was dropped doesn't come back
 
 
 def test_short_prompts_are_not_cached() -> None:
-    assert kept_from((0,), (1,), rules=100) == 1  # 600 tokens: they would be paid for in full
-    assert kept_from((0, 1, 2), (0, 3), rules=100) == 0
+    assert ask((0,), (1,), rules=100) == ([], True)  # 600 tokens: they would be paid for in full
+    assert ask((0, 1, 2), (0, 3), rules=100) == ([0], True)
 
 
-def test_where_writing_costs_something_is_begun_for_what_comes_again() -> None:
-    assert kept_from(SAME, OTHER, price=PAID_WRITES) == 1
-    assert kept_from(SAME, (0, 1, 2, 4), price=PAID_WRITES) == 0
-    # One question on something else doesn't undo it; several do, and it isn't begun again before that has paid off.
-    assert kept_from(SAME, *[SAME] * 3, OTHER, price=PAID_WRITES) == 0
-    lost = [SAME, (0, 1, 2, 4), *changing(9)[2:]]
-    assert kept_from(*lost, price=PAID_WRITES) == len(lost) - 1
-    assert kept_from(*lost, lost[-1], price=PAID_WRITES) == len(lost)
+def test_where_writing_costs_something_prompts_must_have_missed_it_first() -> None:
+    assert ask(SAME, price=PAID_WRITES) == ([], False)
+    assert ask(SAME, SAME, price=PAID_WRITES) == ([], True)
+    assert ask(SAME, SAME, SAME, price=PAID_WRITES) == ([1], True)
+    # Rules and messages are saved too, but that takes longer.
+    assert ask(SAME, OTHER, price=PAID_WRITES) == ([], False)
+    assert ask(SAME, OTHER, *changing(1), price=PAID_WRITES) == ([], True)
+    assert ask(SAME, OTHER, *changing(3), price=PAID_WRITES) == ([2], False)
+
+
+def test_what_was_paid_for_is_not_given_up_for_one_odd_question() -> None:
+    six = tuple(range(60, 66))
+    kept = [ask(six, six, six, *changing(turns), price=PAID_WRITES, rules=100)[0] for turns in range(1, 6)]
+    assert kept == [[1, 2], [1, 2, 3], [1, 2, 3], [], []]  # after several that found nothing of it
+    # Fewer passages cost less than reading rules and messages from the cache saves, whatever is found.
+    assert ask(SAME, SAME, SAME, *changing(20), price=PAID_WRITES, rules=100) == ([1, 2, 3], False)
 
 
 @pytest.mark.parametrize("price", [FREE_WRITES, QUARTER, PAID_WRITES])
 def test_nothing_stays_where_nothing_was_found(price: Price) -> None:
-    assert kept_from((), (), (), price=price) == 2
+    assert ask((), (), (), price=price) == ([], False)

@@ -71,7 +71,7 @@ async def test_each_prompt_begins_as_the_one_before() -> None:
     assert "[4] T4" in talk.tasks[1].messages[-1].content
     assert "are [2] [4]:" in talk.tasks[1].messages[-1].content
     assert "<passages>" not in talk.tasks[2].messages[-1].content  # both are there already
-    assert [task.reused for task in talk.tasks] == [False, True, True, True, True]
+    assert [task.reused for task in talk.tasks] == [True, True, True, True, True]
     assert {task.cache_key for task in talk.tasks} == {"c"}
 
 
@@ -100,7 +100,7 @@ async def test_where_it_does_not_pay_earlier_questions_stand_alone(price: Price 
     await talk.ask("Second?", (3,))
     assert [message.content for message in talk.tasks[1].messages[1:3]] == ["First?", "It is so."]
     assert "[1] T3" in talk.tasks[1].messages[-1].content
-    assert not talk.tasks[1].reused
+    assert talk.tasks[1].reused == (price is not None)  # its own passages may stay
 
 
 async def test_keeping_never_costs_a_passage_that_was_found() -> None:
@@ -118,7 +118,7 @@ def test_too_many_go_by_halves_so_that_most_prompts_begin_alike() -> None:
     begins: list[str] = []
     for turn in range(1, 31):
         history += [Message(Role.USER, f"Q{turn}?", passages=(LONG[turn],)), Message(Role.ASSISTANT, "So.")]
-        earlier = keep_passages(history, pb.CONTEXT_FORMAT_NUMBERED, most=1_600)
+        earlier = keep_passages(history, pb.CONTEXT_FORMAT_NUMBERED, range(len(history)), most=1_600)
         assert 0 < earlier.tokens <= 1_600
         begins.append("".join(message.content for message in earlier.messages))
     changes = sum(not later.startswith(earlier) for earlier, later in pairwise(begins))

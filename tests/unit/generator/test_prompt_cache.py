@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import pytest
 
 from benchmarks.prompt_cache import LEAST as LEAST_TOKENS
-from benchmarks.prompt_cache import MODELS, QUESTIONS, Cache, Talks, WordSearch, compare, read_talks
+from benchmarks.prompt_cache import MODELS, QUESTIONS, SQUAD, Cache, Talks, WordSearch, compare, read_talks
 from proof_scale import ProofScale
 
-CHEAP = {"gpt-5", "claude-sonnet-5-5"}
-"""Models whose cached tokens are so cheap that keeping passages saves a tenth; claude-sonnet-5's save little."""
-MOST_OF_ALONE = {"openai": 1.01, "anthropic": 1.15}
-"""What is lost at most where it was paid for and then the subject changed: Anthropic bills writing."""
+MOSTLY_CACHED = {"gpt-5", "claude-sonnet-5", "claude-sonnet-5-5"}
+"""Models whose cached tokens cost a tenth or less."""
 KINDS = ("one subject", "two subjects", "many subjects")
 
 
 @pytest.fixture(scope="module")
 def talks(shared_data: Path) -> Talks:
-    return read_talks(shared_data)
+    return read_talks(shared_data / SQUAD)
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +28,29 @@ def library(talks: Talks) -> WordSearch:
 
 @pytest.mark.parametrize(("kind", "model"), MODELS)
 @pytest.mark.parametrize("talk", KINDS)
-async def test_ten_turns_hardly_cost_more_and_are_mostly_cached_where_that_is_cheap(
+async def test_ten_turns_do_not_cost_more_and_are_mostly_cached_where_that_is_cheap(
     kind: str, model: str, talk: str, talks: Talks, library: WordSearch, proof: ProofScale
 ) -> None:
     conversations = talks.questions[talk][: proof.pick(scaled_down=1, full=18)]
     compared = await compare(kind, model, conversations, library)
     assert max(spent.share for spent in compared.alone) < 0.2  # or the measurement would prove nothing
-    assert max(compared.ratios) <= MOST_OF_ALONE[kind]
-    if talk == "one subject" and model == "gpt-5":
-        assert min(compared.shares) >= 0.6, compared.shares
-        assert max(compared.ratios) <= 0.95, compared.ratios
-    if talk == "one subject" and model in CHEAP and proof.full:
-        assert median(compared.shares) >= 0.7, compared.shares
-        assert median(compared.ratios) <= 0.92, compared.ratios
+    assert max(compared.ratios) <= (1.05 if kind == "anthropic" else 1.01)
+    if talk == "one subject" and model in MOSTLY_CACHED:
+        assert min(compared.shares) >= 0.45, compared.shares
+        if proof.full:
+            assert median(compared.shares) >= 0.7, compared.shares
+            assert mean(compared.ratios) <= 0.92, compared.ratios
+
+
+@pytest.mark.parametrize(("kind", "model"), MODELS)
+async def test_short_conversations_cost_little_more(
+    kind: str, model: str, talks: Talks, library: WordSearch, proof: ProofScale
+) -> None:
+    """Where writing to the cache is billed, it is paid for by later questions, which nobody may ask."""
+    conversations = talks.questions["one subject"][: proof.pick(scaled_down=1, full=18)]
+    for questions, most in ((1, 1.0), (2, 1.13), (3, 1.11)):
+        compared = await compare(kind, model, [asked[:questions] for asked in conversations], library)
+        assert max(compared.ratios) <= (most if kind == "anthropic" else 1.02), compared.ratios
 
 
 def test_the_conversations_are_those_that_they_are_called(talks: Talks) -> None:

@@ -2,11 +2,11 @@
 
 Providers keep the beginning of a prompt in a cache and bill little for what comes again. So that the next prompt of a
 conversation begins as the one before did, the passages of earlier questions stay where they stood, word for word, and
-under the same numbers; a passage that is found again is named by its number and not placed anew. Where that doesn't
-pay, earlier questions stand without their passages, as they do in conversations of other clients.
+under the same numbers; a passage that is found again is named by its number and not placed anew. Questions for which
+that doesn't pay stand without their passages, as all do in conversations of other clients.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from typing import Final
@@ -46,7 +46,11 @@ def cache_price(model: ModelInfo, layout: pb.ContextFormat) -> Price | None:
 
 
 def keep_passages(
-    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo = UTC, most: int = MOST_TOKENS, first: int = 0
+    history: Sequence[Message],
+    layout: pb.ContextFormat,
+    kept: Collection[int],
+    zone: tzinfo = UTC,
+    most: int = MOST_TOKENS,
 ) -> KeptHistory:
     """Writes earlier questions with their passages, as they were asked.
 
@@ -56,32 +60,33 @@ def keep_passages(
     Args:
         history: Oldest first, with markers in answers already removed.
         layout: The layout of a block.
+        kept: Indexes of the messages whose passages stay.
         zone: The time zone of dates in the blocks.
         most: Maximum tokens of the passages.
-        first: The first message whose passages stay.
     """
-    earlier = _place(history, layout, zone, first)
+    earlier = _place(history, layout, zone, kept)
     sizes = [context.tokens for context in earlier[1]]
     if (total := sum(sizes)) > most:
         step = max(most // 2, 1)
         drop = -(-(total - most) // step) * step
+        first = 0
         while first < len(sizes) and drop > 0:
             drop -= sizes[first]
             first += 1
-        earlier = _place(history, layout, zone, first)
+        earlier = _place(history, layout, zone, [index for index in kept if index >= first])
     messages, contexts, placed = earlier
     return KeptHistory(tuple(messages), placed, sum(context.tokens for context in contexts))
 
 
 def _place(
-    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo, first: int
+    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo, kept: Collection[int]
 ) -> tuple[list[Message], list[Context], dict[PassageKey, Citation]]:
-    """Places the passages of all questions starting with the message `first`."""
+    """Places the passages of the messages `kept`."""
     messages: list[Message] = []
     contexts: list[Context] = []
     placed: dict[PassageKey, Citation] = {}
     for index, message in enumerate(history):
-        context = pack(message.passages if index >= first else (), layout, Budget(), zone, placed)
+        context = pack(message.passages if index in kept else (), layout, Budget(), zone, placed)
         contexts.append(context)
         if context.citations:
             placed |= {key_of(citation.passage): citation for citation in context.citations}

@@ -9,7 +9,7 @@ from datetime import UTC
 
 from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.cache_prices import first_kept
+from citewire_generator.cache_prices import KeptQuestions, kept_questions
 from citewire_generator.earlier_passages import MOST_TOKENS, KeptHistory, cache_price, keep_passages
 from citewire_generator.history import FittedHistory, fit_history, newest
 from citewire_generator.model import Message, ModelInfo, Role
@@ -118,28 +118,35 @@ class AnswerPlan:
     def _apply(self, history: Sequence[Message], context_tokens: int | None) -> None:
         """Packs the context into the remaining room (None: no window limits it), and builds the prompt."""
         self._history = history
-        earlier = self._earlier(history, context_tokens)
+        kept = self._kept(history)
+        earlier = self._earlier(history, context_tokens, kept)
         self.context = self._pack(context_tokens, earlier)
         if earlier.placed and len(self.context.citations) < len(self._request.passages):
             alone = self._pack(context_tokens, KeptHistory(tuple(history)))
             if len(alone.citations) > len(self.context.citations):  # earlier passages must not displace a new one
-                earlier, self.context = KeptHistory(tuple(history)), alone
-        self._reused = bool(earlier.placed)
+                earlier, kept, self.context = KeptHistory(tuple(history)), KeptQuestions(), alone
+        self._reused = kept.current
         is_stable = self._cache_price is not None
         self._messages = build_messages(self._request, earlier.messages, self.context, stable=is_stable)
         self.prompt_tokens = estimate_messages(self._messages)
         """Our estimate."""
 
-    def _earlier(self, history: Sequence[Message], context_tokens: int | None) -> KeptHistory:
-        """The history with its questions' passages, if that saves money; they may take half of the remaining room."""
+    def _kept(self, history: Sequence[Message]) -> KeptQuestions:
+        """The questions that keep their passages, because that saves money."""
         request = self._request
         if self._cache_price is None:
-            return KeptHistory(tuple(history))
-        budgets = [tokens for tokens in (request.policy.max_context_tokens or None, context_tokens) if tokens]
-        most = min(MOST_TOKENS, min(budgets, default=2 * MOST_TOKENS) // 2)
+            return KeptQuestions()
         rules = estimate_tokens(system_prompt(request, has_passages=True))
-        first = first_kept(history, request.question, request.passages, self._cache_price, rules)
-        return keep_passages(history, request.policy.context_format, self._zone, most, first)
+        return kept_questions(history, request.question, request.passages, self._cache_price, rules)
+
+    def _earlier(self, history: Sequence[Message], context_tokens: int | None, kept: KeptQuestions) -> KeptHistory:
+        """The history with their passages, which may take half of the remaining room."""
+        policy = self._request.policy
+        if not kept.indexes:
+            return KeptHistory(tuple(history))
+        budgets = [tokens for tokens in (policy.max_context_tokens or None, context_tokens) if tokens]
+        most = min(MOST_TOKENS, min(budgets, default=2 * MOST_TOKENS) // 2)
+        return keep_passages(history, policy.context_format, kept.indexes, self._zone, most)
 
     def _pack(self, context_tokens: int | None, earlier: KeptHistory) -> Context:
         """Packs the passages into the remaining room (None: no window limits it)."""
