@@ -64,6 +64,13 @@ def test_numbers_are_no_header(tmp_path: Path) -> None:
     ]
 
 
+def test_a_first_column_without_a_name_names_the_rows(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", ",price,since\nBoat,7,2019\nOar,,2020\n")) == [
+        (2, "Boat\nprice: 7\nsince: 2019"),
+        (3, "Oar\nsince: 2020"),
+    ]
+
+
 def test_more_and_fewer_cells_than_the_header(tmp_path: Path) -> None:
     assert rows(parse_bytes(tmp_path, "a.csv", "a,b\n1\n1,2,3\n")) == [(2, "a: 1"), (3, "a: 1\nb: 2\ncolumn 3: 3")]
 

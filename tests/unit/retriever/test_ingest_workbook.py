@@ -60,6 +60,18 @@ def test_rows_have_their_sheet_their_number_and_their_cells() -> None:
     assert headings == ["Preise & Größen", "Old (hidden)"]
 
 
+def test_a_first_column_without_a_name_names_the_rows() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for row in ([None, None, "May", "June"], [None, "Boats", 1, 2], ["note", "Oars", 3, 4]):
+        sheet.append(row)
+    assert rows(read(saved(book))) == [
+        ("B2:D2", "Boats\nMay: 1\nJune: 2"),
+        ("A3:D3", "A: note\nOars\nMay: 3\nJune: 4"),
+    ]
+
+
 GROUPED = {
     "years": (
         [["Site", 2023, None, 2024, None], [None, "in", "out", "in", "out"], ["Pier", 1, 2, 3, 4]],

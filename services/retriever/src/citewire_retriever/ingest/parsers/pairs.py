@@ -18,11 +18,18 @@ def one_line(text: str) -> str:
 
 
 def pairs(header: list[str], cells: list[str]) -> str:
-    """A row as ``column: value`` lines; empty cells are left out, cells beyond the header are numbered from 1."""
+    """A row as ``column: value`` lines; empty cells are left out, cells beyond the header are numbered from 1.
+
+    In a table with a header, a first column without a name has the rows' own names, which stand alone.
+    """
     lines: list[str] = []
+    first_is_name = any(header[1:]) and not header[0]
     for index, cell in enumerate(cells):
         value = cell.strip()
         if not value:
+            continue
+        if index == 0 and first_is_name:
+            lines.append(value)
             continue
         name = header[index] if index < len(header) and header[index] else f"column {index + 1}"
         lines.append(f"{name[:LABEL_LIMIT]}: {value}")

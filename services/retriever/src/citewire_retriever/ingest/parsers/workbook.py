@@ -152,10 +152,13 @@ class _Writer:
         self._builder = builder
         self._sheet = sheet
         self._names: dict[int, str] = {}
+        self._own = 0
+        """The column left of all that have names: it has the rows' own names."""
 
     def begin(self, row: Row, *, alone: bool) -> None:
         self.header_seen = True
         self._names = column_names(row)
+        self._own = min(self._names) - 1
         if alone:
             self._write(row, "\n".join(row.cells.values()))
 
@@ -163,7 +166,10 @@ class _Writer:
         if not self._names or (len(row.cells) == 1 < len(self._names) and min(row.cells) not in self._names):
             self._write(row, "\n".join(row.cells.values()))
             return
-        pairs = (f"{self._names.get(column) or column_name(column)}: {text}" for column, text in row.cells.items())
+        pairs = (
+            text if column == self._own else f"{self._names.get(column) or column_name(column)}: {text}"
+            for column, text in row.cells.items()
+        )
         self._write(row, "\n".join(pairs))
 
     def _write(self, row: Row, text: str) -> None:
@@ -184,6 +190,8 @@ def _joined_header(groups: Row, row: Row | None = None, following: Row | None = 
     """
     if row is None or not groups.wide or len(groups.cells) == 1 or row.number != groups.number + 1:
         return None
+    if sum(end - start + 1 for start, end in groups.wide.items()) > len(row.cells):
+        return None  # before all columns are listed, of which a cell of a few bytes may cover 16,384
     names = column_names(groups)
     covered = {each for start, end in groups.wide.items() for each in range(start, end + 1)}
     grouped = {column: name for column, name in names.items() if column in covered}
