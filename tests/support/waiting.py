@@ -9,11 +9,13 @@ BUSY_SECONDS = 10.0
 """Time that a busy machine may need for something immediate: little compared with the minutes that a failure takes."""
 
 
-async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 20) -> None:
+async def wait_until(
+    condition: Callable[[], bool | Awaitable[bool]], seconds: float = 20, *, every: float = 0.01
+) -> None:
     """Waits until a condition holds; the limit allows for a very busy machine."""
     async with asyncio.timeout(seconds):
         while True:
             holds = condition()
             if holds is True or (isinstance(holds, Awaitable) and await holds):
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(every)
