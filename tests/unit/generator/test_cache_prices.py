@@ -25,8 +25,8 @@ def ask(*turns: Sequence[int], price: Price = FREE_WRITES, rules: int = 400) -> 
     for turn in turns[:-1]:
         passages = tuple(PASSAGES[number] for number in turn)
         history += [Message(Role.USER, "What is so?", passages=passages), Message(Role.ASSISTANT, "It is so.")]
-    kept = kept_questions(history, "And then?", [PASSAGES[number] for number in turns[-1]], price, rules)
-    return sorted(index // 2 for index in kept.indexes), kept.current
+    retained = kept_questions(history, "And then?", [PASSAGES[number] for number in turns[-1]], price, rules)
+    return sorted(index // 2 for index in retained.indexes), retained.current
 
 
 def changing(turns: int) -> list[tuple[int, ...]]:
@@ -72,8 +72,8 @@ def test_where_writing_costs_something_prompts_must_have_missed_it_first() -> No
 
 def test_what_was_paid_for_is_not_given_up_for_one_odd_question() -> None:
     six = tuple(range(60, 66))
-    kept = [ask(six, six, six, *changing(turns), price=PAID_WRITES, rules=100)[0] for turns in range(1, 6)]
-    assert kept == [[1, 2], [1, 2, 3], [1, 2, 3], [], []]  # after several that found nothing of it
+    retained = [ask(six, six, six, *changing(turns), price=PAID_WRITES, rules=100)[0] for turns in range(1, 6)]
+    assert retained == [[1, 2], [1, 2, 3], [1, 2, 3], [], []]  # after several that found nothing of it
     # Fewer passages cost less than reading rules and messages from the cache saves, whatever is found.
     assert ask(SAME, SAME, SAME, *changing(20), price=PAID_WRITES, rules=100) == ([1, 2, 3], False)
 

@@ -56,14 +56,14 @@ def kept_questions(
         price: The model's price.
         rules: Tokens of the system prompt.
     """
-    replay, text, kept = _Replay(price), rules, KeptQuestions()
+    replay, text, retained = _Replay(price), rules, KeptQuestions()
     for index, message in enumerate((*history, Message(Role.USER, question, passages=tuple(passages)))):
         before = text
         text += estimate_messages((message,))
         if message.role is Role.USER:
             sizes = {key_of(passage): _tokens(passage) for passage in message.passages}
-            kept = replay.ask(_Turn(index, before, text - before, sizes))
-    return kept
+            retained = replay.ask(_Turn(index, before, text - before, sizes))
+    return retained
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,8 @@ class _Replay:
 
     def _cost(self, cached: int, written: int, tokens: int) -> float:
         """The cost of a prompt of which `cached` tokens are in the cache, and `written` will be."""
-        read, kept = _cached(cached), _cached(written)
-        return read * self._read + (kept - read) * self._write + (tokens - kept) * self._full
+        read, retained = _cached(cached), _cached(written)
+        return read * self._read + (retained - read) * self._write + (tokens - retained) * self._full
 
 
 def _cached(tokens: int) -> int:

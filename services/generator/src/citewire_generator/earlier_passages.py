@@ -48,7 +48,7 @@ def cache_price(model: ModelInfo, layout: pb.ContextFormat) -> Price | None:
 def keep_passages(
     history: Sequence[Message],
     layout: pb.ContextFormat,
-    kept: Collection[int],
+    retained: Collection[int],
     zone: tzinfo = UTC,
     most: int = MOST_TOKENS,
 ) -> KeptHistory:
@@ -60,11 +60,11 @@ def keep_passages(
     Args:
         history: Oldest first, with markers in answers already removed.
         layout: The layout of a block.
-        kept: Indexes of the messages whose passages stay.
+        retained: Indexes of the messages whose passages stay.
         zone: The time zone of dates in the blocks.
         most: Maximum tokens of the passages.
     """
-    earlier = _place(history, layout, zone, kept)
+    earlier = _place(history, layout, zone, retained)
     sizes = [context.tokens for context in earlier[1]]
     if (total := sum(sizes)) > most:
         step = max(most // 2, 1)
@@ -73,20 +73,20 @@ def keep_passages(
         while first < len(sizes) and drop > 0:
             drop -= sizes[first]
             first += 1
-        earlier = _place(history, layout, zone, [index for index in kept if index >= first])
+        earlier = _place(history, layout, zone, [index for index in retained if index >= first])
     messages, contexts, placed = earlier
     return KeptHistory(tuple(messages), placed, sum(context.tokens for context in contexts))
 
 
 def _place(
-    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo, kept: Collection[int]
+    history: Sequence[Message], layout: pb.ContextFormat, zone: tzinfo, retained: Collection[int]
 ) -> tuple[list[Message], list[Context], dict[PassageKey, Citation]]:
     """Places the passages of the messages `kept`."""
     messages: list[Message] = []
     contexts: list[Context] = []
     placed: dict[PassageKey, Citation] = {}
     for index, message in enumerate(history):
-        context = pack(message.passages if index in kept else (), layout, Budget(), zone, placed)
+        context = pack(message.passages if index in retained else (), layout, Budget(), zone, placed)
         contexts.append(context)
         if context.citations:
             placed |= {key_of(citation.passage): citation for citation in context.citations}

@@ -118,20 +118,20 @@ class AnswerPlan:
     def _apply(self, history: Sequence[Message], context_tokens: int | None) -> None:
         """Packs the context into the remaining room (None: no window limits it), and builds the prompt."""
         self._history = history
-        kept = self._kept(history)
-        earlier = self._earlier(history, context_tokens, kept)
+        retained = self._retained(history)
+        earlier = self._earlier(history, context_tokens, retained)
         self.context = self._pack(context_tokens, earlier)
         if earlier.placed and len(self.context.citations) < len(self._request.passages):
             alone = self._pack(context_tokens, KeptHistory(tuple(history)))
             if len(alone.citations) > len(self.context.citations):  # earlier passages must not displace a new one
-                earlier, kept, self.context = KeptHistory(tuple(history)), KeptQuestions(), alone
-        self._reused = kept.current
+                earlier, retained, self.context = KeptHistory(tuple(history)), KeptQuestions(), alone
+        self._reused = retained.current
         is_stable = self._cache_price is not None
         self._messages = build_messages(self._request, earlier.messages, self.context, stable=is_stable)
         self.prompt_tokens = estimate_messages(self._messages)
         """Our estimate."""
 
-    def _kept(self, history: Sequence[Message]) -> KeptQuestions:
+    def _retained(self, history: Sequence[Message]) -> KeptQuestions:
         """The questions that keep their passages, because that saves money."""
         request = self._request
         if self._cache_price is None:
@@ -139,14 +139,14 @@ class AnswerPlan:
         rules = estimate_tokens(system_prompt(request, has_passages=True))
         return kept_questions(history, request.question, request.passages, self._cache_price, rules)
 
-    def _earlier(self, history: Sequence[Message], context_tokens: int | None, kept: KeptQuestions) -> KeptHistory:
+    def _earlier(self, history: Sequence[Message], context_tokens: int | None, retained: KeptQuestions) -> KeptHistory:
         """The history with their passages, which may take half of the remaining room."""
         policy = self._request.policy
-        if not kept.indexes:
+        if not retained.indexes:
             return KeptHistory(tuple(history))
         budgets = [tokens for tokens in (policy.max_context_tokens or None, context_tokens) if tokens]
         most = min(MOST_TOKENS, min(budgets, default=2 * MOST_TOKENS) // 2)
-        return keep_passages(history, policy.context_format, kept.indexes, self._zone, most)
+        return keep_passages(history, policy.context_format, retained.indexes, self._zone, most)
 
     def _pack(self, context_tokens: int | None, earlier: KeptHistory) -> Context:
         """Packs the passages into the remaining room (None: no window limits it)."""
