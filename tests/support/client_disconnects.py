@@ -125,7 +125,7 @@ class DisconnectProbe:
         assert max(signs.socket, signs.rpc, signs.gateway) < LIMIT_SECONDS, signs
         return signs
 
-    async def _read_exchange(self, curl: "Curl", read_at: dict[str, float]) -> Any:  # noqa: ANN401 # a row
+    async def _read_exchange(self, curl: "Curl", read_at: dict[str, float]) -> tuple[Any, ...] | None:
         row = await (await self._database.execute(_EXCHANGE, (curl.request_id,))).fetchone()
         read_at["exchange"] = time.monotonic()
         return row
