@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -13,6 +15,7 @@ from citewire_kit.errors import Unavailable
 from citewire_kit.nodes import ShardsSplit, repeated
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_retriever import store
 
 if TYPE_CHECKING:
     from databases import Database
@@ -79,3 +82,21 @@ async def test_nothing_else_is_repeated(pool: Pool, error: tuple[str, str], expe
         await act.run("done")
     assert not isinstance(caught.value, ShardsSplit)
     assert act.begun == 1
+
+
+def test_every_transaction_of_the_stores_is_repeated() -> None:
+    lacking: list[str] = []
+    for path in sorted(Path(store.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)):
+            functions = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+            calls = {called.id for called in functions if isinstance(called, ast.Name)}
+            decorators = {decorator.id for decorator in function.decorator_list if isinstance(decorator, ast.Name)}
+            if calls & {"tenant_transaction", "tenant_batch"} and "repeated" not in decorators:
+                lacking.append(f"{path.stem}.{function.name}")
+    assert lacking == [
+        "content._add",  # called by `add`, which is
+        "recall.measure",  # in the background; a sample less
+        "search._search",  # these two by `search`
+        "search._search_words",
+    ]

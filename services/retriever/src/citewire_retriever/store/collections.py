@@ -28,6 +28,7 @@ class PostgresCollections:
         """Takes the pool of the application's role."""
         self._pool = pool
 
+    @repeated
     async def page(self, tenant: Tenant, part: str, after: str | None, limit: int) -> list[Collection]:
         """Returns at most `limit` collections by name, after the given one, whose names contain `part`."""
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -102,6 +103,7 @@ class PostgresCollections:
                 raise (access_missing("delete all documents in it", "manage") if force else _in_use(name)) from None
             return deleted
 
+    @repeated
     async def grants(self, tenant: Tenant, name: str) -> list[Grant]:
         """Returns a collection's grants; none means that everybody has access.
 

@@ -98,6 +98,7 @@ class PostgresContent:
             await self._storage.settle(connection, tenant, document_id, source.size_bytes)
             return await _read_stored(connection, tenant, document_id, behind=behind)
 
+    @repeated
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
         """Returns a version's header; None for `version` means the live one, else the latest."""
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -120,6 +121,7 @@ class PostgresContent:
             for part in await self._read_parts(tenant, original, first, end):
                 yield part
 
+    @repeated
     async def find_text(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
         """Returns the header of the text found in a version, chosen as above.
 
@@ -147,12 +149,7 @@ class PostgresContent:
         """Yields that text in UTF-8, some 100,000 characters at a time, otherwise like `read`."""
         read = first = 0
         while read < text.size_bytes:
-            values = {"document_id": text.document_id, "version": text.version, "first": first}
-            async with tenant_transaction(self._pool, tenant) as connection:
-                cursor = await connection.execute(
-                    _SQL["read_text"], {"org_id": tenant.org_id, **values, "end": first + _PARTS_AT_ONCE}
-                )
-                parts: list[bytes] = [row[0].encode() for row in await cursor.fetchall()]
+            parts = await self._read_texts(tenant, text, first, first + _PARTS_AT_ONCE)
             if not parts:
                 raise NotFound("the document was deleted while it was being read", reason="VERSION_NOT_FOUND")
             first += _PARTS_AT_ONCE
@@ -160,6 +157,7 @@ class PostgresContent:
                 read += len(part)
                 yield part
 
+    @repeated
     async def find_chunks(self, tenant: Tenant, text: Original, start: int, end: int) -> list[tuple[int, int, Place]]:
         """Returns spans and places of the chunks, or their parts, that a span of a text overlaps.
 
@@ -179,6 +177,7 @@ class PostgresContent:
                 parts += _rendered_rows(row, body[row[0] - first : row[1] - first], start, end)
         return parts
 
+    @repeated
     async def read_span(self, tenant: Tenant, text: Original, start: int, end: int) -> tuple[int, str]:
         """Returns a part of a text that contains a span, as far as the text reaches, and the part's start."""
         values = {"document_id": text.document_id, "version": text.version, "char_start": start, "char_end": end}
@@ -187,6 +186,15 @@ class PostgresContent:
             row = await cursor.fetchone()
         return (0, "") if row is None else (int(row[0]), str(row[1]))
 
+    @repeated
+    async def _read_texts(self, tenant: Tenant, text: Original, first: int, end: int) -> list[bytes]:
+        """Reads a few parts of a text, like `_read_parts`."""
+        async with tenant_transaction(self._pool, tenant) as connection:
+            values = {"document_id": text.document_id, "version": text.version, "first": first, "end": end}
+            cursor = await connection.execute(_SQL["read_text"], {"org_id": tenant.org_id, **values})
+            return [row[0].encode() for row in await cursor.fetchall()]
+
+    @repeated
     async def _read_parts(self, tenant: Tenant, original: Original, first: int, end: int) -> list[bytes]:
         """Reads a few parts in a separate transaction, so that a slow reader holds no connection."""
         async with tenant_transaction(self._pool, tenant) as connection:

@@ -62,11 +62,13 @@ class PostgresDocuments:
         self._storage = storage
         self._store_seconds = store_seconds
 
+    @repeated
     async def get(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
         """Returns a document and its latest version's progress; None if the tenant has no such document."""
         async with tenant_transaction(self._pool, tenant) as connection:
             return await read_document(connection, tenant, document_id)
 
+    @repeated
     async def find(
         self, tenant: Tenant, query: DocumentQuery, after: DocumentCursor | None, limit: int
     ) -> list[Document]:
@@ -134,6 +136,7 @@ class PostgresDocuments:
                 return False
             return await delete_documents(connection, _SQL["delete_document"], key) == 1
 
+    @repeated
     async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
         """Forgets some documents' deletions, and returns the next deleted ones, by id.
 
@@ -154,16 +157,25 @@ class PostgresDocuments:
         Returns how many, and whether that was all; in that case other data of the user or organisation is deleted too.
         """
         values = {"org_id": tenant.org_id, "user_id": user_id, "successor": successor, "name": name, "most": _AT_ONCE}
-        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
-            if successor:
-                count = await change_documents(connection, _SQL["give_documents"], values)
-            else:
-                count = await delete_documents(connection, _SQL["delete_owned"], values)
+        count = await self._erase_owned(tenant, values)
         done = count < _AT_ONCE
         if done:  # here, in case the caller stops before asking again
-            async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
-                await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
+            await self._forget(tenant, values)
         return count, done
+
+    @repeated
+    async def _erase_owned(self, tenant: Tenant, values: Mapping[str, Any]) -> int:
+        """Deletes some of the documents, or transfers them if there is a successor; returns how many."""
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
+            if values["successor"]:
+                return await change_documents(connection, _SQL["give_documents"], values)
+            return await delete_documents(connection, _SQL["delete_owned"], values)
+
+    @repeated
+    async def _forget(self, tenant: Tenant, values: Mapping[str, Any]) -> None:
+        """Deletes a user's or the organisation's other data."""
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
+            await connection.execute(_SQL["forget_user" if values["user_id"] else "forget_organisation"], values)
 
     @repeated
     async def erase_old(self, tenant: Tenant, days: int, *, expired: bool) -> tuple[int, bool]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from citewire_kit.errors import Unavailable
+from citewire_kit.nodes import repeated
 from citewire_kit.postgres import Batch, Connection, Pool, tenant_batch, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
@@ -72,6 +73,7 @@ class PostgresSearch:
         # A registered space's table never changes.
         self._tables: dict[Space, str] = {}
 
+    @repeated
     async def search(self, tenant: Tenant, query: SearchQuery, select: SelectChunks = select_nothing) -> SearchSnapshot:
         """Searches by vector, words or both, `top_k` each; the query's vector must be valid.
 
@@ -152,6 +154,7 @@ class PostgresSearch:
                 return snapshot
             return replace(snapshot, chunks=await _read_last(batch, tenant, ids))
 
+    @repeated
     async def count(self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False) -> ScopeSnapshot:
         """Counts the scope's content, and how many of its most recent items fit a token budget."""
         parameters = Parameters()
@@ -195,6 +198,7 @@ class PostgresSearch:
                 calibration=calibrations[served[0]] if served else None,
             )
 
+    @repeated
     async def read_items(self, tenant: Tenant, items: Sequence[ItemVersion]) -> dict[int, list[Chunk]]:
         """Returns the items' chunks in order, by document; a document deleted meanwhile has none."""
         statement = sql.SQL(_SQL["item_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
@@ -209,11 +213,13 @@ class PostgresSearch:
                 read.setdefault(row[1], []).append(rows.chunk(row))
         return read
 
+    @repeated
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
         """Returns the existing chunks by id, including those of superseded versions while they are kept."""
         async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
             return await _read_last(batch, tenant, chunk_ids)
 
+    @repeated
     async def existing_documents(self, tenant: Tenant, document_ids: Sequence[int]) -> set[int]:
         """Returns the documents that exist and are visible to the tenant."""
         values = {"org_id": tenant.org_id, "document_ids": list(document_ids)}
@@ -221,6 +227,7 @@ class PostgresSearch:
             read = await (await connection.execute(_SQL["existing_documents"], values)).fetchall()
         return {document_id for (document_id,) in read}
 
+    @repeated
     async def vectors(self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
         """Returns the chunks' vectors by id, where they have one; the space has been searched before."""
         statement = sql.SQL(_SQL["get_vectors"]).format(vectors=sql.Identifier("corpus", self._tables[space]))
@@ -229,6 +236,7 @@ class PostgresSearch:
             read = await (await connection.execute(statement, values, binary=True)).fetchall()
         return {chunk_id: np.asarray(vector, np.float32) for chunk_id, vector in read}
 
+    @repeated
     async def values(self, tenant: Tenant, scope: Scope, initials: Sequence[str]) -> list[tuple[str, str]]:
         """Returns the library's labels with these initials; only the commonest of very many.
 

@@ -41,6 +41,7 @@ class PostgresSpaces:
         """Takes the pool of the application's role."""
         self._pool = pool
 
+    @repeated
     async def spaces(self, tenant: Tenant) -> list[SpaceInfo]:
         """Returns the organisation's spaces, the live one first, with how far each is filled."""
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:

@@ -9,6 +9,7 @@ from citewire.retriever.v1.corpus_pb2 import GetStorageResponse
 
 from citewire_kit.errors import ResourceExhausted
 from citewire_kit.metrics import LIMITED
+from citewire_kit.nodes import repeated
 from citewire_kit.plan_limits import LimitScope, Measure, PlanLimits, ScopeLimits
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
@@ -33,6 +34,7 @@ class PostgresStorage:
         self._pool = pool
         self._plans = plans
 
+    @repeated
     async def used(self, tenant: Tenant) -> GetStorageResponse:
         """Returns the bytes stored by the user and the organisation, with their limits."""
         values = {"org_id": tenant.org_id, "user_id": tenant.user_id}

@@ -7,6 +7,7 @@ import numpy as np
 from cachetools import TTLCache
 from numpy.typing import NDArray
 
+from citewire_kit.nodes import repeated
 from citewire_kit.postgres import Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Scope, SearchQuery, Space, SpaceScale
@@ -43,6 +44,7 @@ class PostgresTopics:
         self._tuning = tuning
         self._libraries = TTLCache[tuple[str, Space, str, bool], LibraryTopic](_MAX_ENTRIES, tuning.statistics_seconds)
 
+    @repeated
     async def library(self, tenant: Tenant, space: Space, collection: str, *, hidden: bool) -> LibraryTopic:
         """Returns a collection's statistics, "" for the whole library; the space has been searched.
 
@@ -76,11 +78,13 @@ class PostgresTopics:
         self._libraries[key] = topic
         return topic
 
+    @repeated
     async def chunks(self, tenant: Tenant, scope: Scope) -> int:
         """Counts the chunks of a scope, up to those of 5,000 documents."""
         async with tenant_transaction(self._pool, tenant) as connection:
             return (await scope_size(connection, tenant, scope))[1]
 
+    @repeated
     async def word_share(self, tenant: Tenant, query: SearchQuery, table: str, chunks: int) -> float:
         """Returns the share of the question's words, weighted by rarity, in the best text, 0–1.
 
