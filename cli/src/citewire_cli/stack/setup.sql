@@ -1,8 +1,8 @@
--- Run by the superuser at every start of the local stack; what has been done before does nothing.
+-- The superuser runs this at every start of the local stack; repeating it changes nothing.
 SET client_min_messages = warning;
 
--- Owns the database and runs the migrations; makes the application roles. No superuser, so that row-level security
--- binds it and the functions it owns as it does in production.
+-- This role owns the database, runs the migrations and creates the application roles. It isn't a superuser, so that
+-- row-level security applies to it and to the functions it owns, as in production.
 SELECT 'CREATE ROLE citewire_owner LOGIN NOSUPERUSER NOCREATEDB CREATEROLE NOREPLICATION NOBYPASSRLS'
 WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'citewire_owner')
 \gexec

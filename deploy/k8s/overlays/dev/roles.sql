@@ -1,4 +1,4 @@
--- Passwords for the roles that the migrations find and grant rights to. Development only.
+-- Creates the roles to which the migrations grant rights, with passwords. Development only.
 CREATE ROLE citewire_corpus LOGIN PASSWORD 'dev-only';
 CREATE ROLE citewire_worker LOGIN PASSWORD 'dev-only';
 CREATE ROLE citewire_chat LOGIN PASSWORD 'dev-only';

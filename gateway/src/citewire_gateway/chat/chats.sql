@@ -13,8 +13,8 @@ SELECT FROM chat.conversations
 WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
 
 -- name: history
--- The last messages, latest first; without questions whose answer was cut, which the model would try to answer again.
--- With answers come the chunks that their prompts held, in their order.
+-- The last messages, latest first, without questions whose answer was cut off: the model would try to answer them again.
+-- An answer comes with the ids of the chunks in its prompt, in the prompt's order.
 SELECT m.ordinal, m.role, m.content,
        ARRAY(SELECT (c.citation ->> 'chunk_id')::bigint
              FROM jsonb_array_elements(coalesce(m.details -> 'citations', '[]')) WITH ORDINALITY AS c (citation, place)
@@ -34,7 +34,7 @@ LIMIT %(most)s
 WITH made AS (
     INSERT INTO chat.conversations (org_id, conversation_id, user_id, profile, title, messages)
     VALUES (%(org)s, %(conversation)s, %(user)s, %(profile)s, %(title)s, 2)
-    ON CONFLICT DO NOTHING -- of a chat id that two requests bring together, one begins it
+    ON CONFLICT DO NOTHING -- if two requests have the same new id, one of them begins the conversation
     RETURNING messages
 )
 INSERT INTO chat.messages (org_id, conversation_id, ordinal, role, content, exchange_id)
@@ -42,7 +42,7 @@ SELECT %(org)s, %(conversation)s, messages - 1, 'user', %(content)s, %(exchange)
 RETURNING ordinal + 1
 
 -- name: begin_next
--- A further question. The row's lock makes two that arrive together take different ordinals.
+-- A further question. The row's lock gives two questions that arrive at once different ordinals.
 WITH grown AS (
     UPDATE chat.conversations SET messages = messages + 2, updated_at = now()
     WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
@@ -53,7 +53,7 @@ SELECT %(org)s, %(conversation)s, messages - 1, 'user', %(content)s, %(exchange)
 RETURNING ordinal + 1
 
 -- name: add_answer
--- Nothing if the conversation was deleted meanwhile. Time stands still in a transaction, hence clock_timestamp.
+-- Does nothing if the conversation was deleted meanwhile. clock_timestamp, because now() is the transaction's start.
 WITH there AS (
     UPDATE chat.conversations SET updated_at = clock_timestamp()
     WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
@@ -64,7 +64,7 @@ SELECT %(org)s, %(conversation)s, %(ordinal)s, 'assistant', %(content)s, %(excha
 FROM there
 
 -- name: discard_conversation
--- One that holds nothing but the question of this exchange.
+-- Deletes a conversation that contains nothing but this exchange's question.
 DELETE FROM chat.conversations
 WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s AND messages = 2
 
@@ -82,7 +82,7 @@ SET state = %(state)s, reason = %(reason)s, provider = nullif(%(provider)s, ''),
 WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state = 'running'
 
 -- name: list_conversations
--- Latest first; the cursor is the last one of the page before. `part` stands in the title or in a message.
+-- Latest first; the cursor is the previous page's last conversation. `part` is searched for in titles and messages.
 SELECT conversation_id, title, profile, created_at, updated_at, user_id
 FROM chat.conversations c
 WHERE org_id = %(org)s AND user_id = %(user)s
@@ -95,7 +95,7 @@ ORDER BY updated_at DESC, conversation_id DESC
 LIMIT %(limit)s
 
 -- name: list_messages
--- Oldest first, with the caller's own feedback; the cursor is the last ordinal of the page before.
+-- Oldest first, with the caller's own feedback; the cursor is the previous page's last ordinal.
 SELECT m.ordinal, m.role, m.content, m.state, m.details, m.created_at, m.exchange_id,
        f.rating, f.reasons, f.comment, f.updated_at
 FROM chat.messages m
@@ -117,7 +117,7 @@ LEFT JOIN chat.messages q
 WHERE a.org_id = %(org)s AND a.role = 'assistant'
 
 -- name: get_conversation
--- The caller's own, or one that is shared with them, with a group of theirs, or with everybody.
+-- A conversation of the caller's, or one that is shared with them, one of their groups, or the organisation.
 SELECT conversation_id, title, profile, created_at, updated_at, user_id
 FROM chat.conversations c
 WHERE c.org_id = %(org)s AND conversation_id = %(conversation)s
@@ -128,7 +128,7 @@ WHERE c.org_id = %(org)s AND conversation_id = %(conversation)s
                          OR s.reader_kind = 'group' AND s.reader = ANY (%(groups)s::text[]))))
 
 -- name: list_shared_conversations
--- Others', latest first, as `list_conversations`.
+-- Conversations that others share with the caller; order and cursor as in `list_conversations`.
 SELECT conversation_id, title, profile, created_at, updated_at, user_id
 FROM chat.conversations c
 WHERE c.org_id = %(org)s AND user_id <> %(user)s
@@ -143,7 +143,7 @@ ORDER BY updated_at DESC, conversation_id DESC
 LIMIT %(limit)s
 
 -- name: get_exchange
--- The question and the answer of one exchange of the user's own, with the last ordinal of their conversation.
+-- The question and the answer of one of the user's exchanges, with the last ordinal of the conversation.
 SELECT m.conversation_id,
        (SELECT max(ordinal) FROM chat.messages l WHERE l.org_id = m.org_id AND l.conversation_id = m.conversation_id),
        m.ordinal, m.role, m.content, m.state, m.details, m.created_at, m.exchange_id
@@ -168,8 +168,8 @@ WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversati
                   WHERE m.org_id = c.org_id AND m.conversation_id = c.conversation_id)
 
 -- name: answer_sources
--- For each answer: whose passages it was written from, and whether its model had read what was said before (NULL: an
--- answer of a version that didn't note it).
+-- For each answer: the documents from whose passages it was written, and how much of the history its model had read
+-- (NULL if an earlier version, which didn't record that, stored the answer).
 SELECT conversation_id, ordinal, (details ->> 'history')::int,
        ARRAY(SELECT DISTINCT (citation ->> 'document_id')::bigint
              FROM jsonb_array_elements(coalesce(details -> 'citations', '[]')) AS citation)
@@ -216,7 +216,7 @@ SELECT answers, keys FROM chat.erase_documents(%(documents)s::bigint[], %(note)s
 SELECT org_id FROM chat.claim_erasure_checks(%(most)s, %(seconds)s) AS org_id
 
 -- name: rest_erasures
--- Unless a deletion was announced meanwhile.
+-- Postpones the next check, unless a deletion was announced meanwhile.
 UPDATE chat.erasure_checks SET next_at = now() + make_interval(secs => %(seconds)s)
 WHERE org_id = %(org)s AND next_at > now()
 

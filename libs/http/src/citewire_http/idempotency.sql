@@ -1,7 +1,7 @@
--- Kept answers. Every query runs under its tenant.
+-- Idempotency keys with the stored responses. Every query runs under its tenant.
 
 -- name: claim_key
--- A new key, or one whose attempt lost its gateway; nothing if it is held or answered.
+-- Claims a new key, or one whose gateway was lost; no row if a request holds it or it has a response.
 INSERT INTO chat.idempotency_keys (org_id, user_id, key, operation, request_hash, owner, lease_until)
 VALUES (%(org)s, %(user)s, %(key)s, %(operation)s, %(hash)s, %(owner)s, now() + make_interval(secs => %(lease)s))
 ON CONFLICT (org_id, user_id, key) DO UPDATE

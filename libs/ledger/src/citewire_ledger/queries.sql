@@ -1,5 +1,5 @@
 -- name: open_call
--- Reserves and opens, in one statement; a row comes back only if a budget has too little left.
+-- Reserves the cost and opens the call in one statement; returns a row only if a budget has too little left.
 SELECT scope, limit_nano, left_nano, resets_at
 FROM ledger.open_call(
     p_call => %(call)s, p_user => %(user)s, p_key => %(key)s, p_profile => %(profile)s, p_exchange => %(exchange)s,
@@ -9,7 +9,7 @@ FROM ledger.open_call(
     p_output_price => %(output_price)s, p_reserved => %(reserved)s, p_lease => %(lease)s)
 
 -- name: settle_call
--- False if the row isn't there, or was settled before.
+-- False if there is no such row, or it has been settled already.
 SELECT ledger.settle_call(
     p_call => %(call)s, p_state => %(state)s, p_reason => %(reason)s, p_finish => %(finish)s,
     p_input_tokens => %(input_tokens)s, p_cached_input_tokens => %(cached_input_tokens)s,
@@ -17,9 +17,9 @@ SELECT ledger.settle_call(
     p_estimated => %(estimated)s)
 
 -- name: beat
--- Of any number of organisations: only ids and counts go in, only a count comes out.
+-- Extends the leases of calls of any number of organisations: only ids and counts go in, only a count comes out.
 SELECT ledger.beat(%(orgs)s::text[], %(calls)s::uuid[], %(tokens)s::bigint[], %(lease)s)
 
 -- name: sweep
--- Settles lost calls by estimate; returns how many.
+-- Settles lost calls with an estimate; returns how many.
 SELECT ledger.sweep(%(most)s)

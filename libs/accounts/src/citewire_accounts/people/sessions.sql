@@ -1,4 +1,4 @@
--- Browser sessions and the people who sign in. `find_session` and `sweep_sessions` work before or without a tenant.
+-- Browser sessions and the people who sign in. `find_session` and `sweep_sessions` run without a tenant.
 
 -- name: find_session
 SELECT org_id, user_id, plan, roles, groups, session_id, issuer, sealed_tokens, fresh_seconds, expires_at, state
@@ -8,14 +8,14 @@ FROM chat.find_cookie(%(hash)s)
 INSERT INTO chat.orgs (org_id) VALUES (%(org)s) ON CONFLICT DO NOTHING
 
 -- name: put_plan
--- Where the organisation has none, or the provider names another.
+-- Sets the plan if the organisation has none, or if the identity provider names another one.
 WITH present AS (SELECT plan FROM chat.plans WHERE org_id = %(org)s ORDER BY since DESC LIMIT 1)
 INSERT INTO chat.plans (org_id, plan)
 SELECT %(org)s, coalesce(%(plan)s::text, %(default_plan)s)
 WHERE NOT EXISTS (SELECT FROM present) OR EXISTS (SELECT FROM present WHERE plan <> %(plan)s::text)
 
 -- name: put_user
--- Roles are the provider's where it names them, and else stay what the organisation made them.
+-- Roles are those that the identity provider names; if it names none, they stay as the organisation has set them.
 INSERT INTO chat.users (org_id, user_id, roles, provider_groups)
 VALUES (%(org)s, %(user)s, coalesce(%(roles)s::text[], %(default_roles)s), %(groups)s)
 ON CONFLICT (org_id, user_id)
@@ -30,7 +30,7 @@ VALUES (%(org)s, %(session)s, %(user)s, %(hash)s, %(issuer)s, %(groups)s, %(toke
 RETURNING expires_at
 
 -- name: lease_session
--- Who gets it asks the provider; a lease whose holder died ends by itself.
+-- Whoever gets the lease asks the identity provider; a lease expires by itself if its holder dies.
 UPDATE chat.sessions SET refreshing_until = now() + %(lease)s
 WHERE org_id = %(org)s AND session_id = %(session)s AND (refreshing_until IS NULL OR refreshing_until < now())
 RETURNING sealed_tokens, extract(epoch FROM fresh_until - now())::float8
@@ -41,7 +41,7 @@ SET groups = %(groups)s, sealed_tokens = %(tokens)s, fresh_until = now() + %(fre
 WHERE org_id = %(org)s AND session_id = %(session)s
 
 -- name: replace_cookie
--- Nothing for the cookie before the present one, whose holder is about to get that: unless it must have got lost.
+-- Does nothing for the previous cookie, whose holder is about to receive the current one, unless that must have been lost.
 UPDATE chat.sessions SET id_hash = %(new_hash)s, previous_hash = %(hash)s, previous_until = NULL, replaced_at = now()
 WHERE org_id = %(org)s AND session_id = %(session)s
   AND (id_hash = %(hash)s
@@ -49,7 +49,7 @@ WHERE org_id = %(org)s AND session_id = %(session)s
 RETURNING session_id
 
 -- name: begin_overlap
--- The new cookie is seen for the first time.
+-- When the new cookie is seen for the first time, the previous one's remaining time begins.
 UPDATE chat.sessions SET previous_until = now() + %(overlap)s
 WHERE org_id = %(org)s AND session_id = %(session)s AND id_hash = %(hash)s AND previous_until IS NULL
 

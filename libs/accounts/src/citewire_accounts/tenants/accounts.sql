@@ -1,9 +1,9 @@
 -- Usage and budgets, from the schema `ledger` that the services write. Every query runs under its tenant.
 
 -- name: usage_of_calls
--- One row per group, under the names that answers show; what isn't grouped by is NULL. Tokens and cost of open calls
--- aren't known yet.
--- Embedding tokens are those of questions and of ingest; those of reranking are in no column but `input_tokens`.
+-- One row per group, with columns named as in responses; columns that aren't grouped by are NULL. Tokens and cost of open
+-- calls aren't known yet. Embedding tokens are those of questions and of ingest; tokens of reranking count only in
+-- `input_tokens`.
 SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
        CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END AS "user",
        CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END AS day,
@@ -37,7 +37,8 @@ ORDER BY 3, 1, 2, 4, 5, 6, 7, 8
 LIMIT %(most)s
 
 -- name: usage_of_exchanges
--- The same of chats. What a chat cost is the sum of its calls; an hour more of them, since a chat goes on after its start.
+-- The same for chats. A chat's cost is the sum of its calls; these are read for an hour longer, because a chat may make calls
+-- after the end of the period in which it started.
 WITH paid AS (
     SELECT exchange_id, sum(cost_nano) AS cost_nano, sum(cost_nano) FILTER (WHERE own) AS own_nano
     FROM ledger.calls

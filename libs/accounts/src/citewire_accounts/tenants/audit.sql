@@ -1,7 +1,7 @@
--- The audit trail as it is read: an organisation's events under its tenant, the chains by the schema's owner.
+-- Reading the audit trail: an organisation's events under its tenant, the chains as the schema's owner.
 
 -- name: list_events
--- In the order of time; after a position, which is the last event of the page before.
+-- By time; the cursor is the previous page's last event.
 SELECT process_id, seq, ordinal, at, org_id, user_id, key_id, issuer, action, objects, outcome, reason, address, agent,
        request_id
 FROM chat.audit_events
@@ -16,7 +16,7 @@ ORDER BY at, process_id, seq, ordinal
 LIMIT %(most)s
 
 -- name: can_read_all
--- Whether the connection's role sees the chains: whoever else would find nothing, and nothing wrong.
+-- Whether the connection's role sees the chains: any other role would see no rows, and so report no damage.
 SELECT pg_has_role(current_user, relowner, 'MEMBER') FROM pg_catalog.pg_class WHERE oid = 'chat.audit_blocks'::regclass
 
 -- name: cut_events

@@ -1,4 +1,4 @@
--- Users and organisations that are erased. Every query runs under its tenant.
+-- Erasures of users and organisations. Every query runs under its tenant.
 
 -- name: users_and_roles
 SELECT user_id, roles FROM chat.users WHERE org_id = %(org)s
@@ -18,7 +18,7 @@ ORDER BY erasure_id DESC LIMIT 100
 SELECT org_id, erasure_id FROM chat.claim_erasures(5, %(seconds)s)
 
 -- name: is_last_pass
--- No row: something that had begun before may still be written, so that there will be another pass.
+-- No row means that another pass is needed: something that began before the erasure may still write.
 SELECT 1 FROM chat.erasures
 WHERE org_id = %(org)s AND erasure_id = %(erasure)s AND created_at < now() - make_interval(secs => %(settle)s)
 
@@ -26,7 +26,7 @@ WHERE org_id = %(org)s AND erasure_id = %(erasure)s AND created_at < now() - mak
 SELECT chat.erase(%(user)s, %(successor)s)
 
 -- name: note_erased
--- Others wait while this works.
+-- Counts what was erased, and keeps other gateways from claiming the erasure for another minute.
 UPDATE chat.erasures SET erased = erased + %(count)s, next_at = greatest(next_at, now() + interval '1 minute')
 WHERE org_id = %(org)s AND erasure_id = %(erasure)s
 
@@ -39,5 +39,5 @@ UPDATE chat.erasures SET state = 'done', subject = '', finished_at = now()
 WHERE org_id = %(org)s AND erasure_id = %(erasure)s
 
 -- name: drop_erasures
--- Of the organisation nothing is left, not even this.
+-- Deletes the record of the erasures too, so that nothing of the organisation is left.
 DELETE FROM chat.erasures WHERE org_id = %(org)s

@@ -1,7 +1,8 @@
 -- What users think of answers. Every query runs under its tenant.
 
 -- name: set_feedback
--- On an answer in a conversation of the user's; nothing where there is none. With the rating before it.
+-- Stores feedback on an answer in one of the user's conversations, and returns the previous rating; no row if there is no
+-- such answer.
 WITH answer AS (
     SELECT m.org_id, m.conversation_id, m.ordinal, c.user_id
     FROM chat.messages m
@@ -33,7 +34,7 @@ WHERE f.org_id = %(org)s AND f.conversation_id = %(conversation)s AND f.user_id 
 RETURNING 1
 
 -- name: list_feedback
--- Of everybody in the organisation, latest first; the cursor is the last one of the page before.
+-- Feedback of all users of the organisation, latest first; the cursor is the previous page's last row.
 SELECT conversation_id, ordinal, user_id, rating, reasons, comment, updated_at
 FROM chat.feedback
 WHERE org_id = %(org)s

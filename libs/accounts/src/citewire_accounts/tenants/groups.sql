@@ -1,4 +1,4 @@
--- Groups that an organisation keeps itself. All work inside one organisation.
+-- Groups that an organisation manages itself. Every query works inside one organisation.
 
 -- name: list_groups
 SELECT g.name, g.created_by, g.created_at,
@@ -8,7 +8,7 @@ WHERE g.org_id = %(org)s AND (%(name)s::text IS NULL OR g.name = %(name)s)
 ORDER BY g.name
 
 -- name: take_turn
--- Who changes an organisation's groups waits for whoever is changing them.
+-- Serialises changes of an organisation's groups.
 SELECT pg_advisory_xact_lock(hashtextextended('chat.groups/' || %(org)s, 0))
 
 -- name: has_organisation
@@ -28,7 +28,7 @@ DELETE FROM chat.groups WHERE org_id = %(org)s AND name = %(name)s RETURNING nam
 SELECT user_id FROM chat.group_members WHERE org_id = %(org)s AND name = %(name)s ORDER BY user_id
 
 -- name: lock_user
--- Who erases the user waits here.
+-- An erasure of the user waits for this lock.
 SELECT user_id FROM chat.users WHERE org_id = %(org)s AND user_id = %(user)s FOR NO KEY UPDATE
 
 -- name: count_memberships

@@ -1,7 +1,7 @@
--- Limits that an organisation, its users and its keys have in place of the plan's.
+-- Limits of an organisation, its users and its keys that replace those of the plan.
 
 -- name: limits_of
--- Of the organisation, a user and a key.
+-- The limits that apply to a call: those of the organisation, the user and the key.
 SELECT measure, scope, most FROM chat.limits
 WHERE org_id = %(org)s AND (scope = 'org' OR (scope = 'user' AND subject = %(user)s) OR (scope = 'key' AND subject = %(key)s))
 

@@ -23,7 +23,7 @@ SELECT erasure_id FROM chat.erasures WHERE org_id = %(org)s AND subject_kind = '
 INSERT INTO chat.orgs (org_id) VALUES (%(org)s) ON CONFLICT DO NOTHING RETURNING org_id
 
 -- name: set_suspended
--- A second time keeps the first one's moment.
+-- Repeating it keeps the first time.
 UPDATE chat.orgs SET suspended_at = CASE WHEN %(suspended)s THEN coalesce(suspended_at, now()) END
 WHERE org_id = %(org)s
 
@@ -50,17 +50,17 @@ INSERT INTO chat.users (org_id, user_id, roles) VALUES (%(org)s, %(user)s, %(rol
 RETURNING user_id
 
 -- name: groups_of
--- Of the organisation's own, and of the provider's.
+-- A user's groups: those of the organisation, and those of the identity provider.
 SELECT chat.own_groups(org_id, user_id) AS groups, provider_groups
 FROM chat.users WHERE org_id = %(org)s AND user_id = %(user)s
 
 -- name: lock_owners
--- Those who may act.
+-- Locks the owners who aren't disabled.
 SELECT user_id FROM chat.users
 WHERE org_id = %(org)s AND 'owner' = ANY (roles) AND disabled_at IS NULL ORDER BY user_id FOR UPDATE
 
 -- name: set_disabled
--- A second time keeps the first one's moment.
+-- Repeating it keeps the first time.
 UPDATE chat.users SET disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END
 WHERE org_id = %(org)s AND user_id = %(user)s
 

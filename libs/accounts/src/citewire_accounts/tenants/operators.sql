@@ -1,4 +1,4 @@
--- Operators' keys, and what only an operator sees. Keys are made, listed and revoked by the schema's owner.
+-- Operators' keys, and what only an operator sees. Only the schema's owner creates, lists and revokes keys.
 
 -- name: find_operator
 SELECT key_id, name, scopes, expires_at, state FROM chat.find_operator(%(hash)s)
@@ -20,7 +20,7 @@ SELECT key_id, name, prefix, scopes, created_at, expires_at, revoked_at, last_us
 FROM chat.operator_keys ORDER BY created_at, key_id
 
 -- name: revoke_operator_key
--- Named by its id or its prefix. A second revocation keeps the first one's time.
+-- By id or prefix. A second revocation keeps the time of the first.
 UPDATE chat.operator_keys SET revoked_at = coalesce(revoked_at, now())
 WHERE key_id = %(named)s OR prefix = %(named)s
 RETURNING key_id, name, prefix, scopes, created_at, expires_at, revoked_at, last_used_at

@@ -1,8 +1,8 @@
--- Tenants' own providers. Every query but `sealed_rows` runs under its tenant. The active chain of an owner and type is in
--- chat.providers, the others that are saved are in chat.saved_providers; the tables have the same columns.
+-- Tenant providers. Every query but `sealed_rows` runs under its tenant. The active chain of an owner and type is in
+-- chat.providers, and the other saved chains are in chat.saved_providers; the two tables have the same columns.
 
 -- name: load
--- One row at least: the rule stands in each.
+-- At least one row, because each contains the organisation's rule.
 SELECT coalesce((SELECT require_own FROM chat.provider_rules WHERE org_id = %(org)s), false),
        p.user_id, p.type, p.position, p.provider, p.model, p.dimensions, p.sealed_api_base, p.sealed_key, p.test,
        p.updated_at, coalesce(p.has_key, p.sealed_key <> ''), coalesce(p.has_api_base, p.sealed_api_base <> ''), p.name,
@@ -12,7 +12,7 @@ LEFT JOIN chat.providers p ON p.org_id = %(org)s AND p.user_id IN ('', %(user)s)
 ORDER BY p.user_id, p.type, p.position
 
 -- name: load_saved
--- Those that aren't active.
+-- The chains that aren't active.
 SELECT false, user_id, type, position, provider, model, dimensions, sealed_api_base, sealed_key, test, updated_at,
        coalesce(has_key, sealed_key <> ''), coalesce(has_api_base, sealed_api_base <> ''), name, false
 FROM chat.saved_providers
@@ -20,7 +20,7 @@ WHERE org_id = %(org)s AND user_id IN ('', %(user)s)
 ORDER BY user_id, type, name, position
 
 -- name: take_turns
--- Who changes an owner's providers of a type waits for whoever is changing them.
+-- Serialises changes of an owner's providers of one type.
 SELECT pg_advisory_xact_lock(hashtextextended('chat.providers/' || %(org)s || '/' || %(owner)s || '/' || %(type)s, 0))
 
 -- name: active_name
@@ -46,7 +46,7 @@ VALUES
      %(sealed_key)s, %(has_key)s, %(has_api_base)s, %(test)s, %(user)s, %(name)s)
 
 -- name: deactivate
--- The active chain waits with the others.
+-- Moves the active chain to the saved ones.
 WITH active AS (
     DELETE FROM chat.providers WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s RETURNING *
 )
@@ -61,19 +61,19 @@ WITH waiting AS (
 INSERT INTO chat.providers SELECT * FROM waiting
 
 -- name: note_test
--- How a test call went of the active one, unless it was saved anew meanwhile.
+-- Stores the result of a test call to an active provider, unless that was saved again meanwhile.
 UPDATE chat.providers SET test = %(test)s
 WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND name = %(name)s AND position = %(position)s
   AND sealed_key = %(sealed_key)s
 
 -- name: note_saved_test
--- The same of one that isn't active.
+-- The same for a provider that isn't active.
 UPDATE chat.saved_providers SET test = %(test)s
 WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND name = %(name)s AND position = %(position)s
   AND sealed_key = %(sealed_key)s
 
 -- name: delete_active
--- The active one, or with a name only if it is that.
+-- Deletes the active chain; if a name is given, only if the active chain has that name.
 DELETE FROM chat.providers
 WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND (%(name)s::text IS NULL OR name = %(name)s)
 
@@ -95,8 +95,8 @@ FROM (SELECT * FROM chat.providers UNION ALL SELECT * FROM chat.saved_providers)
 WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND name = %(name)s AND position = %(position)s
 
 -- name: swap
--- Nothing if it was saved anew meanwhile: then it is sealed under the newest key already. What was sealed apart shows by
--- itself what there was, until now.
+-- Does nothing if the provider was saved again meanwhile, because it is then sealed under the newest key already. From rows
+-- whose key and address were sealed separately, it records whether they had them: the new row's key hides that.
 UPDATE chat.providers
 SET sealed_api_base = %(new_base)s, sealed_key = %(new_key)s, has_key = coalesce(has_key, sealed_key <> ''),
     has_api_base = coalesce(has_api_base, sealed_api_base <> '')
@@ -104,7 +104,7 @@ WHERE org_id = %(org)s AND user_id = %(owner)s AND type = %(type)s AND name = %(
   AND sealed_api_base = %(old_base)s AND sealed_key = %(old_key)s
 
 -- name: swap_saved
--- The same of one that isn't active.
+-- The same for a provider that isn't active.
 UPDATE chat.saved_providers
 SET sealed_api_base = %(new_base)s, sealed_key = %(new_key)s, has_key = coalesce(has_key, sealed_key <> ''),
     has_api_base = coalesce(has_api_base, sealed_api_base <> '')

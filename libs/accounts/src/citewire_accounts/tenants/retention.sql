@@ -7,7 +7,7 @@ SELECT org_id, conversation_days, document_days, expired_document_days FROM chat
 SELECT conversation_days, document_days, expired_document_days FROM chat.retention_policies WHERE org_id = %(org)s
 
 -- name: set_retention
--- What isn't set stays as it is.
+-- Changes only the fields in `names`.
 INSERT INTO chat.retention_policies AS p (org_id, conversation_days, document_days, expired_document_days)
 VALUES (%(org)s, %(conversation_days)s, %(document_days)s, %(expired_document_days)s)
 ON CONFLICT (org_id) DO UPDATE

@@ -1,7 +1,8 @@
 -- Chat runs whose events are stored. Every query but the last two runs under its tenant.
 
 -- name: add_run_events
--- Nothing once the run has ended: its row's lock makes who takes it for lost wait, or this. Written again, a batch is the same.
+-- Does nothing once the run has ended: locking its row keeps it from being declared lost in the meantime. Writing a batch
+-- again changes nothing.
 INSERT INTO chat.run_events (org_id, exchange_id, first_sequence, last_sequence, user_id, codec, payload)
 SELECT e.org_id, e.exchange_id, %(first)s, %(last)s, e.user_id, %(codec)s, %(payload)s
 FROM (SELECT org_id, exchange_id, user_id FROM chat.exchanges
@@ -16,7 +17,7 @@ FROM chat.exchanges
 WHERE org_id = %(org)s AND user_id = %(user)s AND exchange_id = %(exchange)s AND events_until IS NOT NULL
 
 -- name: find_conversation_run
--- The one that is being written.
+-- The run whose answer is being written.
 SELECT exchange_id, request_id, shown, false
 FROM chat.exchanges
 WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s AND events_until IS NOT NULL
@@ -25,7 +26,7 @@ ORDER BY exchange_id DESC
 LIMIT 1
 
 -- name: read_run
--- Whether it has ended or lost its gateway, and the batches after a sequence: both as of one moment.
+-- Whether the run has ended or lost its gateway, and its batches after a sequence number, in one snapshot.
 SELECT e.state <> 'running', e.reason IS NOT DISTINCT FROM 'ORPHANED', e.state = 'running' AND e.lease_until < now(),
        r.first_sequence, r.last_sequence, r.payload
 FROM chat.exchanges e
@@ -37,7 +38,7 @@ WHERE e.org_id = %(org)s AND e.user_id = %(user)s AND e.exchange_id = %(exchange
 ORDER BY r.first_sequence
 
 -- name: touch_run
--- Somebody reads it: its gateway goes on.
+-- Records that a client reads the run, so that its gateway continues.
 UPDATE chat.exchanges SET read_at = now()
 WHERE org_id = %(org)s AND user_id = %(user)s AND exchange_id = %(exchange)s AND state = 'running'
 
@@ -46,7 +47,7 @@ UPDATE chat.exchanges SET state = 'failed', reason = 'ORPHANED', ended_at = now(
 WHERE org_id = %(org)s AND user_id = %(user)s AND exchange_id = %(exchange)s AND state = 'running' AND lease_until < now()
 
 -- name: cancel_run
--- An exchange that doesn't stand there yet can't be cancelled; one that has ended stays as it is.
+-- An exchange that isn't stored yet can't be cancelled; one that has ended doesn't change.
 UPDATE chat.exchanges SET cancel_requested = true
 WHERE org_id = %(org)s AND user_id = %(user)s AND exchange_id = %(exchange)s
 RETURNING state
