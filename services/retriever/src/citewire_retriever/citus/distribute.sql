@@ -1,11 +1,11 @@
--- What `migrate` does after the migrations where the database has the extension Citus: tables are distributed by
--- organisation. Everything here may be run again, and is: a table that a later migration adds is distributed then.
+-- `migrate` runs this after the migrations if the database has the extension Citus: it distributes tables by organisation.
+-- It runs each time, so that a table which a later migration adds is distributed too; all of it can be repeated.
 
 SET LOCAL citus.enable_unsafe_triggers = on;
 
--- Citus sends a SET LOCAL on to its nodes, and no set_config: policies there would see no tenant, and show nothing.
+-- Citus forwards SET LOCAL to its nodes, but not set_config: the policies there would see no tenant, and hide every row.
 CREATE SCHEMA IF NOT EXISTS citewire;
-GRANT USAGE ON SCHEMA citewire TO PUBLIC;  -- who connects asks whether the function is there
+GRANT USAGE ON SCHEMA citewire TO PUBLIC;  -- each connection checks whether the function exists
 CREATE OR REPLACE FUNCTION citewire.set_local(names text[], given text[]) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -16,9 +16,9 @@ BEGIN
     END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION citewire.set_local(text[], text[]) TO PUBLIC;  -- it does what its caller may do anyway
+GRANT EXECUTE ON FUNCTION citewire.set_local(text[], text[]) TO PUBLIC;  -- it does nothing that its caller couldn't do without it
 
--- Where an organisation is. As the owner: it reads catalogues only.
+-- The node of an organisation. Runs as the owner, which is safe because it reads only catalogues.
 CREATE OR REPLACE FUNCTION citewire.node_of(org text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -33,7 +33,7 @@ BEGIN
 END
 $$;
 
--- The shortest question to the node where an organisation is, by the way that all others go.
+-- The cheapest query to an organisation's node, over the same path as all other queries.
 CREATE OR REPLACE FUNCTION citewire.ask_node(org text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -43,7 +43,7 @@ BEGIN
 END
 $$;
 
--- Nodes that don't answer, each by its address.
+-- The addresses of nodes that don't answer.
 CREATE OR REPLACE FUNCTION citewire.silent_nodes() RETURNS text[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -64,8 +64,8 @@ REVOKE ALL ON FUNCTION citewire.node_of(text), citewire.ask_node(text), citewire
 GRANT EXECUTE ON FUNCTION citewire.node_of(text), citewire.ask_node(text), citewire.silent_nodes()
     TO citewire_corpus, citewire_worker;
 
--- The twin of the one of 0012, which takes 8 % less time on one Postgres and is called for each row: there the table is in an
--- EXISTS of an expression, which has no node.
+-- Replaces the function of the same name in migration 0012. That one, which is called for each row, takes 8 % less time on a
+-- single Postgres, but reads the table in the EXISTS of an expression, which Citus can't route to a node.
 CREATE OR REPLACE FUNCTION corpus.sees_document(of_document bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -78,8 +78,9 @@ BEGIN
 END
 $$;
 
--- Functions of policies and triggers run beside the rows, and ask for rows of the same organisation: those are on the same
--- node, and are read there, in the same transaction. Citus wants to be told so. And one plan for all values has no shard.
+-- Functions of policies and triggers run on the node of their row and query rows of the same organisation, which are on that
+-- node too and are read there in the same transaction. Citus must be told to allow that. And plan_cache_mode is reset, because
+-- a generic plan, made for all values at once, can't choose a shard.
 DO $$
 DECLARE
     called regprocedure;
@@ -95,8 +96,8 @@ BEGIN
 END
 $$;
 
--- What the key from the queue to versions does on one Postgres, for documents that are deleted. As the owner: who deleted them
--- doesn't see them any more, and so not their jobs.
+-- Does what the foreign key from the queue to versions does on a single Postgres when documents are deleted. Runs as the owner,
+-- because the caller no longer sees the deleted documents, and therefore not their jobs either.
 CREATE OR REPLACE FUNCTION corpus.delete_jobs(of_documents bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -110,8 +111,8 @@ $$;
 REVOKE ALL ON FUNCTION corpus.delete_jobs(bigint[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION corpus.delete_jobs(bigint[]) TO citewire_corpus;
 
--- A shard can't notify: what did can't be prepared, which a transaction over several nodes is. The queue stays on the
--- coordinator, out of a shard's reach. The stores do what these do.
+-- Triggers on shards can't send notifications: a transaction that did so can't be prepared, as one over several nodes must be.
+-- Nor can they reach the queue, which stays on the coordinator. The stores do the work of these triggers instead.
 DROP TRIGGER IF EXISTS progress ON corpus.versions;
 DROP TRIGGER IF EXISTS progress ON corpus.documents;
 DROP TRIGGER IF EXISTS queue_enrichment ON corpus.documents;
@@ -120,8 +121,9 @@ DROP TRIGGER IF EXISTS check_backfill ON corpus.next_spaces;
 DROP TRIGGER IF EXISTS check_backfill ON corpus.collections;
 ALTER TABLE corpus.ingest_jobs DROP CONSTRAINT IF EXISTS ingest_jobs_org_id_document_id_version_fkey;
 
--- Citus makes permissive policies of restrictive ones on shards (14.0): a tenant would see what they say, whoever's it is.
--- So before a table is distributed, each command of citewire_corpus gets one policy that says all: the tenant's and theirs.
+-- On shards, Citus 14.0 turns restrictive policies into permissive ones: a tenant would see every row that one of them allows,
+-- even other tenants'. So before a table is distributed, its policies for citewire_corpus are merged into one per command, which
+-- requires all of them: the tenant's and the restrictive ones.
 DO $$
 DECLARE
     relation regclass;
@@ -160,7 +162,7 @@ $$;
 
 DO $$
 DECLARE
-    -- What is asked across organisations.
+    -- Tables that are queried across organisations.
     stays CONSTANT text[] := ARRAY['schema_migrations', 'ingest_jobs', 'ingest_shares', 'backfill_checks'];
     first CONSTANT regclass := 'corpus.collections';
     relation text;
@@ -169,7 +171,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'corpus.spaces'::regclass) THEN
         PERFORM create_reference_table('corpus.spaces');
     END IF;
-    -- Those that are referred to first.
+    -- Tables that others refer to come first.
     WHILE changed LOOP
         changed := false;
         FOR relation IN

@@ -1,7 +1,7 @@
--- What the operator's commands ask a cluster. They run as the schema's owner, on the coordinator.
+-- Statements of the operator's commands for a cluster. They run as the schema's owner, on the coordinator.
 
 -- name: engine
--- Citus's version, NULL without it; whether the schema is there.
+-- Citus's version, NULL without it; whether the schema exists.
 SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'), to_regclass('corpus.collections') IS NOT NULL
 
 -- name: place
@@ -10,7 +10,7 @@ SELECT (SELECT groupid FROM pg_dist_local_group),
        EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'corpus.collections'::regclass)
 
 -- name: limit_connecting
--- A node that is frozen takes connections and says nothing: half a minute is what Citus waits.
+-- A frozen node accepts connections but doesn't answer, and Citus would wait half a minute for it.
 SELECT set_config('citus.node_connection_timeout', %(limit)s, false)
 
 -- name: nodes
@@ -18,7 +18,7 @@ SELECT nodeid, nodename, nodeport, groupid, isactive, shouldhaveshards FROM pg_d
 WHERE noderole = 'primary' ORDER BY groupid
 
 -- name: node_details
--- Asked on each node; one that doesn't answer is told as such, and fails nothing.
+-- Runs on each node; a node that doesn't answer is reported as such and fails nothing.
 SELECT nodeid, success, CASE WHEN success THEN result::json ELSE to_json(result) END FROM run_command_on_all_nodes($node$
     SELECT json_build_object(
         'wal_level', current_setting('wal_level'),
@@ -37,7 +37,7 @@ SELECT nodeid, success, CASE WHEN success THEN result::json ELSE to_json(result)
 $node$, true, true)
 
 -- name: node_settings
--- Asked of a node that isn't in the cluster yet.
+-- Runs on a node that isn't in the cluster yet.
 SELECT json_build_object(
     'wal_level', current_setting('wal_level'),
     'synchronous_commit', (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
@@ -48,7 +48,7 @@ SELECT json_build_object(
 SELECT nodename, nodeport, sum(shard_size)::bigint FROM citus_shards GROUP BY 1, 2
 
 -- name: shard_organisations
--- Organisations that published something, by shard, with their chunks; the largest of each by name.
+-- Per shard: the number of organisations that published something, their chunks, and the names of the largest.
 SELECT nodename, nodeport, shardid, success, CASE WHEN success THEN result::json END FROM run_command_on_placements('corpus.access_counts', $shard$
     SELECT json_build_object('organisations', count(*), 'chunks', coalesce(sum(chunks), 0),
                              'largest', coalesce(json_agg(json_build_array(org_id, chunks)) FILTER (WHERE place <= 10), '[]'))
@@ -57,25 +57,25 @@ SELECT nodename, nodeport, shardid, success, CASE WHEN success THEN result::json
 $shard$)
 
 -- name: alone
--- Shards that hold one value's hash only: an organisation that was isolated.
+-- Shards for a single hash value: those of isolated organisations.
 SELECT shardid FROM pg_dist_shard
 WHERE logicalrelid = 'corpus.access_counts'::regclass AND shardminvalue = shardmaxvalue
 
 -- name: moves
--- What is being moved or split now: a session moves one group of shards, of all tables.
+-- Moves and splits in progress: each session moves one group of shards, of all tables.
 SELECT min(operation_type), min(sourcename), min(sourceport), min(targetname), min(targetport),
        count(*), sum(source_shard_size)::bigint, sum(target_shard_size)::bigint, min(status)
 FROM get_rebalance_progress() GROUP BY sessionid ORDER BY sessionid
 
 -- name: rebalance
--- The last one; none is a row less.
+-- The last rebalance; no row if there was none.
 SELECT job_id, state::text, details FROM citus_rebalance_status() ORDER BY job_id DESC LIMIT 1
 
 -- name: failed_tasks
 SELECT command, message FROM pg_dist_background_task WHERE job_id = %(job_id)s AND status = 'error' ORDER BY task_id
 
 -- name: organisation
--- Where an organisation is, or would be: its shard of the first table, whether it is alone there, and its node.
+-- Where an organisation is, or would be: its shard of the first table, whether it has that shard alone, and the node.
 SELECT s.shardid, s.shardminvalue = s.shardmaxvalue, n.nodename, n.nodeport
 FROM pg_dist_shard s
 JOIN pg_dist_placement p USING (shardid)
@@ -98,12 +98,13 @@ SELECT citus_activate_node(%(host)s, %(port)s)
 SELECT replicate_reference_tables('force_logical')
 
 -- name: look_after_copies
--- Isolating copies shards on their node, and Citus 14.0 gives the copies their keys after it has begun to read the changes that it
--- sends them: what was updated or deleted in between is sent without a key, refused, and sent again for ever
--- (https://github.com/citusdata/citus/issues/6790). So on nodes a table that is made has all of its columns for an identity,
--- until it has its key.
--- Of an isolation that was broken off Citus drops the copies first and what reads the changes last: that looks up the copy of
--- each change, and a copy that is gone ends it by a segmentation fault, and so the node. Here its slot is dropped before.
+-- Works around two faults of Citus 14.0 that concern isolating an organisation, which copies shards on their node.
+-- Citus adds the copies' keys after it has begun to read the changes to be replicated to them: a row that is updated or deleted
+-- in between is sent without a key, rejected, and sent again forever (https://github.com/citusdata/citus/issues/6790). So on
+-- nodes, a new table has all of its columns as its replica identity until it has its key.
+-- After an interrupted isolation, Citus drops the copies before the replication slot. The process that reads the slot looks up
+-- the copy for each change, and if that no longer exists, a segmentation fault ends the process and the node with it. So the
+-- slot is dropped first here.
 SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($node$
     DO $do$
     BEGIN
@@ -142,7 +143,7 @@ SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers(
                 WHERE d.object_type = 'publication relation' AND d.address_args[1] ^@ 'citus_shard_split_'
             LOOP
                 PERFORM pg_terminate_backend(reading.active_pid, 5000) WHERE reading.active_pid IS NOT NULL;
-                -- It fails if that goes on: then the table isn't dropped either, and Citus tries again.
+                -- Fails if the slot is still in use; then the table isn't dropped either, and Citus tries again.
                 PERFORM pg_drop_replication_slot(reading.slot_name);
             END LOOP;
         END
@@ -158,7 +159,7 @@ SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers(
 $node$)
 
 -- name: leave_copies
--- Also after a command that was killed. Where an isolation was broken off, it stays until what is left of that was removed.
+-- Removes the workarounds, also those of a command that was killed. They stay while remains of an interrupted isolation exist.
 SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($node$
     DO $do$
     BEGIN
@@ -172,11 +173,11 @@ SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers(
 $node$)
 
 -- name: isolate
--- The other tables' shards with it; readers and writers go on meanwhile.
+-- Isolates the organisation's shards of all tables; reading and writing go on meanwhile.
 SELECT isolate_tenant_to_new_shard('corpus.collections', %(org)s::text, 'CASCADE', 'force_logical')
 
 -- name: left_over
--- Shards of a group that an interrupted move has left on a node: Citus moves nothing there until they are dropped.
+-- Shards of a group that an interrupted move left on a node: until they are dropped, Citus can't move the group there.
 SELECT record.object_name
 FROM pg_dist_cleanup record
 JOIN pg_dist_node node ON node.groupid = record.node_group_id
@@ -203,7 +204,7 @@ SELECT shardid, shard_size, sourcename, sourceport, targetname, targetport
 FROM get_rebalance_table_shards_plan(rebalance_strategy := %(strategy)s) WHERE table_name = 'corpus.collections'::regclass
 
 -- name: clean_up
--- What an interrupted move left on its nodes; what one that runs uses stays.
+-- Removes what interrupted moves left on nodes, but nothing that a running move uses.
 CALL citus_cleanup_orphaned_resources()
 
 -- name: archive
@@ -215,7 +216,7 @@ SELECT EXISTS (SELECT FROM get_rebalance_progress())
     OR EXISTS (SELECT FROM citus_rebalance_status() WHERE state IN ('scheduled', 'running', 'failing', 'cancelling'))
 
 -- name: give_way
--- Writers wait behind what waits for a lock.
+-- While a statement waits for a lock, writers wait behind it, so it gives up soon.
 SET LOCAL lock_timeout = '300ms'
 
 -- name: stop_queue
@@ -234,7 +235,7 @@ SELECT pg_logical_emit_message(false, 'citewire', 'the end of a file')
 SELECT pg_walfile_name(pg_switch_wal())
 
 -- name: archived
--- The last file that the archive got, and the one that it can't get.
+-- The last file that was archived, and the one whose archiving fails.
 SELECT CASE WHEN last_archived_wal ~ '^[0-9A-F]{24}' THEN left(last_archived_wal, 24) END,
        CASE WHEN last_failed_time > coalesce(last_archived_time, '-infinity') THEN last_failed_wal END
 FROM pg_stat_archiver
@@ -249,7 +250,7 @@ SELECT pg_is_in_recovery(), (SELECT groupid FROM pg_dist_local_group)
 SELECT citus_update_node(%(node_id)s, %(host)s, %(port)s)
 
 -- name: sync_nodes
--- Tells the nodes where the others are.
+-- Sends all nodes the current addresses of the others.
 SELECT start_metadata_sync_to_all_nodes()
 
 -- name: end_prepared

@@ -2,12 +2,13 @@
 -- job. A deletion cascades in that order too, so neither waits for the other in a circle.
 
 -- name: claim
--- One job for one worker. `waiting` steps from organisation to organisation along the index, however many jobs each has
--- queued; then it is the turn of the one with the fewest running jobs (enrichments are counted by themselves: they wait for a
--- model, and no upload waits for them), and of the least virtual time among these. Who comes late starts at the present.
--- The claim is charged in advance, so that claims at the same time take turns too. The kept slot takes small files only,
--- of organisations that have nothing running, while others have: one alone that is between two jobs doesn't need it.
--- `full` are those that have all of a worker's slots but one: that one is for others.
+-- Claims one job for one worker. `waiting` steps from organisation to organisation along the index, however many jobs each has
+-- queued. Next in turn is the organisation with the fewest running jobs, and among those the one with the least virtual time.
+-- (Enrichments are counted separately: they wait for a model, and no upload waits for them.) An organisation that joins late
+-- starts at the present virtual time. The claim is charged in advance, so that simultaneous claims take turns too.
+-- With `most_bytes`, the claim is for the reserved slot: it takes only small files of organisations that have nothing running
+-- while others have, because an organisation on its own doesn't need the slot between two of its jobs.
+-- `full` lists organisations that have all of a worker's slots but one, which stays free for others.
 WITH RECURSIVE waiting (org_id) AS (
     (SELECT org_id FROM corpus.ingest_jobs
      WHERE state = 'queued' AND kind = %(kind)s ORDER BY org_id LIMIT 1)
@@ -56,7 +57,7 @@ charged AS (
         UNION ALL
         SELECT next_job.org_id, next_job.starts_at + %(advance)s
     ) AS whose
-    ORDER BY whose.org_id  -- everyone locks the present first
+    ORDER BY whose.org_id  -- everyone locks the row of the present time first
     ON CONFLICT (org_id) DO UPDATE SET virtual_time = greatest(share.virtual_time, excluded.virtual_time)
 )
 UPDATE corpus.ingest_jobs job
@@ -69,13 +70,13 @@ RETURNING job.org_id, job.job_id, job.document_id, job.version, job.attempts, jo
           extract(epoch FROM now() - job.next_run_at)::float8
 
 -- name: charge
--- What was spent beyond the advance of a claim.
+-- Charges what a job took beyond the advance of its claim.
 UPDATE corpus.ingest_shares share SET virtual_time = share.virtual_time + spent.seconds
 FROM unnest(%(org_ids)s::text[], %(seconds)s::float8[]) AS spent (org_id, seconds)
 WHERE share.org_id = spent.org_id
 
 -- name: is_waited_for
--- Whether another organisation's job waits for this one's place, or one of the same that somebody waits for.
+-- Whether another organisation's job waits for this one's slot, or an interactive job of the same organisation.
 SELECT EXISTS (
     SELECT FROM corpus.ingest_jobs
     WHERE state = 'queued' AND kind = 'ingest' AND next_run_at <= now()
@@ -83,14 +84,14 @@ SELECT EXISTS (
 )
 
 -- name: pass_on
--- Its place is another's now; it goes on when its organisation's turn comes again, behind what waits in its lane.
+-- Gives the job's slot to another; the job continues on its organisation's next turn, after those that wait in its lane.
 UPDATE corpus.ingest_jobs
 SET state = 'queued', lane = 'bulk', worker = NULL, lease_until = NULL, updated_at = now(), attempts = attempts - 1,
     next_run_at = now()
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s
 
 -- name: requeue_expired
--- The workers that held these are gone, or cut off: whatever they still write is refused by state and fence.
+-- Requeues jobs whose workers died or are cut off. The state and the fence reject whatever those still write.
 UPDATE corpus.ingest_jobs job
 SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now()
 FROM (SELECT org_id, job_id FROM corpus.ingest_jobs
@@ -98,7 +99,7 @@ FROM (SELECT org_id, job_id FROM corpus.ingest_jobs
 WHERE job.org_id = expired.org_id AND job.job_id = expired.job_id
 
 -- name: release_all
--- What a worker that ends still holds: a claim whose answer it didn't wait for.
+-- Releases what a worker still holds when it ends: a claim for whose result it didn't wait.
 UPDATE corpus.ingest_jobs
 SET state = 'queued', attempts = attempts - 1, worker = NULL, lease_until = NULL, updated_at = now()
 WHERE state = 'running' AND worker = %(worker)s
@@ -108,7 +109,7 @@ UPDATE corpus.ingest_jobs SET lease_until = now() + make_interval(secs => %(leas
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
 
 -- name: hold_job
--- No row: the job isn't this worker's any more. With one, nobody takes it before this transaction ends.
+-- No row means that the job isn't this worker's any more. Otherwise nobody takes it before this transaction ends.
 SELECT 1 FROM corpus.ingest_jobs
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
 FOR NO KEY UPDATE
@@ -128,13 +129,13 @@ LEFT JOIN corpus.spaces s ON s.space_id = o.live_space_id
 WHERE v.org_id = %(org_id)s AND v.document_id = %(document_id)s AND v.version = %(version)s
 
 -- name: has_embedding_providers
--- Asked of the catalogue, which answers also where the gateway's schema is missing or closed.
+-- Asks the catalogue, which answers even if the gateway's schema is missing or not accessible.
 SELECT count(*) = 2
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'chat' AND c.relname IN ('embedding_providers', 'embedding_rules')
 
 -- name: own_embedding
--- The uploader's own, or else the organisation's; one row also without either.
+-- The uploader's embedding provider, or else the organisation's; one row even if there is neither.
 SELECT coalesce((SELECT require_own FROM chat.embedding_rules WHERE org_id = %(org_id)s), false),
        p.provider, p.model, p.dimensions, p.user_id, p.sealed_api_base, p.sealed_key
 FROM (SELECT) one
@@ -164,7 +165,7 @@ VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(char_start)s, %(bo
 SELECT corpus.ensure_space(%(model)s, %(revision)s, %(dimensions)s)
 
 -- name: space_table
--- A statement of its own: that of ensure_space doesn't see the row that it made.
+-- A separate statement, because the one that calls ensure_space doesn't see the new row.
 SELECT space_id, table_name FROM corpus.spaces
 WHERE (model, revision, dimensions) = (%(model)s, %(revision)s, %(dimensions)s)
 
@@ -178,7 +179,7 @@ ORDER BY c.chunk_index
 LIMIT %(most)s
 
 -- name: delete_chunks
--- Their vectors go with them, in every space.
+-- Deletes their vectors in every space, too.
 DELETE FROM corpus.chunks
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND chunk_index >= %(first)s
 
@@ -196,14 +197,14 @@ RETURNING chunk_index, chunk_id
 INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
 SELECT %(org_id)s, fresh.chunk_id, %(document_id)s, %(version)s, fresh.terms::sparsevec
 FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS fresh (chunk_id, terms)
-RETURNING 1  -- or Citus would COPY, which row-level security forbids
+RETURNING 1  -- otherwise Citus uses COPY, which row-level security forbids
 
 -- name: insert_vector
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
 VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)
 
 -- name: live_inputs
--- What the chunks of the version that is searched now were embedded as.
+-- Hashes of the texts from which the live version's chunks were embedded.
 SELECT c.input_hash, c.chunk_id
 FROM corpus.documents d
 JOIN corpus.chunks c ON c.org_id = d.org_id AND c.document_id = d.document_id AND c.version = d.live_version
@@ -216,7 +217,7 @@ FROM unnest(%(chunk_ids)s::bigint[], %(from_chunk_ids)s::bigint[]) AS fresh (chu
 JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = fresh.from_chunk_id
 
 -- name: insert_missing_vector
--- Two jobs may be on the same version, one after its upload and one that found vectors missing.
+-- Two jobs may work on the same version: one after its upload, and one that found vectors missing.
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
 VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)
 ON CONFLICT (org_id, chunk_id) DO NOTHING
@@ -246,7 +247,7 @@ UPDATE corpus.versions SET superseded_at = least(superseded_at, now())
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 
 -- name: delete_jobs
--- Where the database is spread over nodes, no key reaches from the queue to versions.
+-- For a database on several nodes, where the queue has no foreign key to versions.
 DELETE FROM corpus.ingest_jobs
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 
@@ -257,7 +258,8 @@ SET live_version = %(version)s, live_chunks = %(chunks)s, live_tokens = %(tokens
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: supersede
--- Older versions of a document that went live: they stop being searched, and are forgotten later.
+-- Marks older versions of a document as superseded when a new one goes live: they aren't searched any more, and are deleted
+-- later.
 UPDATE corpus.versions SET superseded_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version < %(version)s AND superseded_at IS NULL
 RETURNING version
@@ -293,7 +295,8 @@ SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now(),
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s
 
 -- name: put_back
--- Where the version's node is away: what the queue has of it is on the coordinator. It wasn't the job's fault.
+-- Requeues a job whose version is on an unreachable node, which takes only the queue on the coordinator. The attempt isn't
+-- counted, because the job didn't fail.
 UPDATE corpus.ingest_jobs
 SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now(), attempts = attempts - 1,
     next_run_at = now() + make_interval(secs => %(delay_seconds)s)
@@ -305,7 +308,7 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 FOR UPDATE
 
 -- name: forget_version
--- Its bytes, text, chunks and jobs go with it; the job that asked for it too.
+-- Deletes its bytes, text, chunks and jobs too, including the job that requested this.
 DELETE FROM corpus.versions v USING corpus.documents d
 WHERE v.org_id = %(org_id)s AND v.document_id = %(document_id)s AND v.version = %(version)s
   AND d.org_id = v.org_id AND d.document_id = v.document_id
@@ -317,14 +320,14 @@ FROM corpus.ingest_jobs
 WHERE state = 'queued' AND kind = 'ingest' AND next_run_at <= now()
 
 -- name: queue_embed
--- A version that went live is embedded in the further spaces too.
+-- Queues the embedding of a version that went live in the further spaces.
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan, trace_context)
 SELECT org_id, document_id, version, 'embed', user_id, plan, trace_context
 FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND job_id = %(job_id)s
 ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
 
 -- name: lock_live
--- No row: the version isn't live any more. With one, no other goes live before this transaction ends.
+-- No row means that the version isn't live any more. Otherwise no other version goes live before this transaction ends.
 SELECT title FROM corpus.documents
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
 FOR SHARE

@@ -1,17 +1,17 @@
--- What a copy asks both databases. Statements with names of tables are completed by the code.
+-- The statements that a copy runs in both databases. The code fills in names of tables.
 
 -- name: superuser
 SELECT rolsuper FROM pg_roles WHERE rolname = current_user
 
 -- name: identity
--- The same server and database, however it is reached.
+-- Identifies a server and its database, whatever address they are reached by.
 SELECT (SELECT system_identifier FROM pg_control_system()), current_database()
 
 -- name: migrations
 SELECT file, sha256 FROM corpus.schema_migrations ORDER BY file
 
 -- name: tables
--- Those with organisations: the columns that are stored as they are given, and those of the key beside org_id.
+-- Tables with a column org_id: their columns without generated ones, and the columns of the primary key other than org_id.
 SELECT c.relname,
        (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
@@ -26,13 +26,13 @@ WHERE c.relnamespace = 'corpus'::regnamespace AND c.relkind IN ('r', 'p') AND NO
 ORDER BY c.relname
 
 -- name: tables_on_nodes
--- Of a cluster: distributed tables; and shards, if this server shows its own.
+-- In a cluster: the distributed tables, and the shards if this server shows its own.
 SELECT c.relname, relation_is_a_known_shard(c.oid) FROM pg_class c
 WHERE c.relnamespace = 'corpus'::regnamespace AND c.relkind = 'r'
   AND (relation_is_a_known_shard(c.oid) OR EXISTS (SELECT FROM pg_dist_partition d WHERE d.logicalrelid = c.oid))
 
 -- name: organisations
--- From one to the next, by the primary key: a table is mostly rows of the same ones.
+-- Steps from one organisation to the next along the primary key, because each has many rows.
 WITH RECURSIVE orgs AS (
     (SELECT org_id FROM {table} ORDER BY org_id LIMIT 1)
     UNION ALL
@@ -42,14 +42,14 @@ WITH RECURSIVE orgs AS (
 SELECT org_id FROM orgs WHERE org_id IS NOT NULL
 
 -- name: organisations_on_nodes
--- A recursive statement would have no node.
+-- Not recursive, because Citus couldn't route a recursive statement to a node.
 SELECT DISTINCT org_id FROM {table}
 
 -- name: size
 SELECT count(*), count(DISTINCT org_id) FROM {table}
 
 -- name: bytes
--- A table with its indexes; of one with partitions, theirs.
+-- The size of a table with its indexes, partitions included.
 SELECT coalesce((SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree(%(table)s::regclass)),
                 pg_total_relation_size(%(table)s::regclass))
 
@@ -71,15 +71,15 @@ CREATE TABLE IF NOT EXISTS citewire_copy.state (
     alone     boolean PRIMARY KEY DEFAULT true CHECK (alone),
     part      text NOT NULL CHECK (part IN ('source', 'target', 'retired')),
     copy_id   uuid NOT NULL,
-    -- Of a target, for a copy that is given up.
+    -- How a target was before the copy, to restore that if the copy is abandoned.
     was_empty boolean NOT NULL DEFAULT true,
     hidden_id text,
     spaces    bigint[]
 );
 
 -- name: make_notes
--- Keys of rows that were changed. Where the database is a cluster, those of tables that stay on the coordinator are apart:
--- a trigger writes on the node that its row is on.
+-- Keys of rows that were changed. In a cluster, those of tables that stay on the coordinator are stored separately, because a
+-- trigger writes to the node of its row.
 CREATE TABLE IF NOT EXISTS citewire_copy.changes (
     org_id     text COLLATE "C" NOT NULL,
     note_id    uuid NOT NULL,
@@ -104,14 +104,14 @@ CREATE TABLE IF NOT EXISTS citewire_copy.copied (
 CREATE TABLE IF NOT EXISTS citewire_copy.graphs (name text PRIMARY KEY, definition text NOT NULL);
 
 -- name: graphs
--- Of tables into which nothing was copied yet.
+-- Vector indexes of tables into which nothing has been copied yet.
 SELECT i.relname::text, pg_get_indexdef(i.oid)
 FROM corpus.spaces s
 JOIN pg_class i ON i.relnamespace = 'corpus'::regnamespace AND i.relname = s.table_name || '_by_likeness'
 WHERE NOT EXISTS (SELECT FROM citewire_copy.copied c WHERE c.table_name = s.table_name)
 
 -- name: forget_graphs
--- Of tables that are gone.
+-- Forgets the vector indexes of tables that no longer exist.
 DELETE FROM citewire_copy.graphs WHERE to_regclass('corpus.' || replace(name, '_by_likeness', '')) IS NULL
 
 -- name: dropped_graphs
@@ -132,7 +132,7 @@ ON CONFLICT (table_name, org_id) DO UPDATE SET checked = true
 DELETE FROM citewire_copy.copied WHERE table_name = %(table)s AND org_id = %(org)s
 
 -- name: noting_tables
--- Those with our trigger.
+-- Tables that have our trigger.
 SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE c.relnamespace = 'corpus'::regnamespace AND NOT c.relispartition AND t.tgname = 'note_for_copy'
 
@@ -157,14 +157,14 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = ANY (%(roles)s::text[]) AND pid <> pg_backend_pid()
 
 -- name: target_before
--- What a target was before it became one.
+-- How the target was before the copy.
 SELECT was_empty, hidden_id, spaces FROM citewire_copy.state
 
 -- name: retire
 UPDATE citewire_copy.state SET part = 'retired'
 
 -- name: node_numbers
--- What triggers number on nodes: each node draws from a range of its own, 2^48 wide.
+-- The highest number that triggers have given on each node: every node numbers within its own range of 2^48.
 SELECT entry_id >> 48, max(entry_id) FROM corpus.stored_bytes WHERE entry_id >= 1::bigint << 48 GROUP BY 1
 
 -- name: raise_node_numbers

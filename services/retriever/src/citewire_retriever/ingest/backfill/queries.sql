@@ -1,7 +1,7 @@
--- Backfill's queries.
+-- The backfill's queries.
 
 -- name: take_due
--- The longest due, for one worker. Jobs and these rows are all that is read across tenants.
+-- Takes the check that has been due longest, for one worker. Only these rows and jobs are read across tenants.
 UPDATE corpus.backfill_checks checks
 SET next_at = now() + make_interval(secs => %(again_seconds)s)
 FROM (SELECT org_id FROM corpus.backfill_checks WHERE next_at <= now()
@@ -14,7 +14,7 @@ UPDATE corpus.backfill_checks SET next_at = least(next_at, now() + make_interval
 WHERE org_id = %(org_id)s
 
 -- name: target_spaces
--- The organisation's live space, and the one that it prepares, with whether that is registered. No row if it has neither.
+-- The organisation's live space, the space that it prepares, and whether that one is registered. No row if it has neither.
 SELECT live.model, live.revision, live.dimensions, following.model, following.revision, following.dimensions,
        registered.space_id IS NOT NULL
 FROM (SELECT org_id, live_space_id FROM corpus.org_spaces WHERE org_id = %(org_id)s) o
@@ -40,8 +40,8 @@ WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state <> 'failed'
 
 -- name: incomplete
--- {vectors} may also be corpus.lexical, whose keys are the same. Documents are locked; those that somebody else has locked
--- (above all to delete them) are left for the next time, so that no deadlock is possible.
+-- {vectors} may also be corpus.lexical, whose keys are the same. Documents are locked; those that another transaction has
+-- locked (usually to delete them) are left for the next check, so that no deadlock is possible.
 SELECT d.document_id, d.live_version, d.owner
 FROM corpus.documents d
 LEFT JOIN (SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s
@@ -53,8 +53,8 @@ LIMIT %(most)s
 FOR KEY SHARE OF d SKIP LOCKED
 
 -- name: not_enriched
--- Live versions that their collection wants enriched and that were never queued: those that were there before it did, and
--- those that went live at that moment. Newest first; held as above.
+-- Live versions in enriched collections that were never queued, because they went live before or just when enrichment was
+-- switched on. Newest first; locked as above.
 SELECT d.document_id, d.live_version, d.owner
 FROM corpus.collections c
 JOIN corpus.documents d ON d.org_id = c.org_id AND d.collection_id = c.collection_id
@@ -65,13 +65,13 @@ LIMIT %(most)s
 FOR KEY SHARE OF d SKIP LOCKED
 
 -- name: taken
--- Jobs that a version has already: none of it is queued twice.
+-- Jobs that a version already has, so that none is queued twice.
 SELECT 1 FROM corpus.ingest_jobs j
 WHERE j.org_id = d.org_id AND j.document_id = d.document_id AND j.version = d.live_version
   AND (j.kind = %(kind)s OR %(further)s AND j.kind = 'embed' AND j.state IN ('queued', 'running'))
 
 -- name: taken_there
--- The same, where the database is spread over nodes and the queue is out of a shard's reach: of those that `jobs` has told.
+-- The same for a database on several nodes, where shards can't reach the queue: looks in what `jobs` has returned.
 SELECT 1 FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[]) AS j (document_id, version)
 WHERE j.document_id = d.document_id AND j.version = d.live_version
 
@@ -82,7 +82,7 @@ WHERE j.org_id = %(org_id)s
   AND (j.kind = %(kind)s OR %(further)s AND j.kind = 'embed' AND j.state IN ('queued', 'running'))
 
 -- name: queue
--- On behalf of whoever saved the version.
+-- Queues jobs on behalf of whoever saved the version.
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
 SELECT %(org_id)s, gaps.document_id, gaps.version, %(kind)s, coalesce(upload.user_id, gaps.owner),
        coalesce(upload.plan, 'free')
@@ -94,7 +94,7 @@ LEFT JOIN corpus.ingest_jobs upload
 ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
 
 -- name: hold_version
--- The order of locks is document, version, job.
+-- Locks are taken in the order document, version, job.
 SELECT 1 FROM corpus.versions
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 FOR UPDATE
@@ -112,8 +112,8 @@ UPDATE corpus.ingest_jobs SET state = 'failed', worker = NULL, lease_until = NUL
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
 
 -- name: hold_live
--- No row: the version isn't live any more. With one, it stays so, and in its collection, until this transaction ends. Its
--- access is what its terms are counted by.
+-- No row means that the version isn't live any more. Otherwise it stays live, and in its collection, until this transaction
+-- ends. Returns the document's access, by which its terms are counted.
 SELECT coalesce(access_id, collection_id, 0) FROM corpus.documents
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
 FOR SHARE
@@ -132,7 +132,7 @@ ORDER BY c.chunk_index
 LIMIT %(most)s
 
 -- name: add_terms
--- Terms of a version that is live already.
+-- Adds the terms of a version that is already live.
 INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
 SELECT %(org_id)s, added.chunk_id, %(document_id)s, %(version)s, added.terms::sparsevec
 FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS added (chunk_id, terms)
@@ -140,7 +140,7 @@ ON CONFLICT (org_id, chunk_id) DO NOTHING
 RETURNING terms::text
 
 -- name: count_terms
--- Of those that were added, which the trigger on corpus.documents didn't see.
+-- Counts the added terms, which the trigger on corpus.documents didn't see.
 INSERT INTO corpus.term_counts AS stored (org_id, term, collection_id, chunks)
 SELECT %(org_id)s, terms.term, %(access_id)s, count(*)
 FROM (
@@ -168,7 +168,8 @@ SET texts_version = excluded.texts_version, unrelated = excluded.unrelated, devi
     related = excluded.related, measured_at = excluded.measured_at
 
 -- name: centroids_due
--- Live chunks of the library, if its centroid is missing, or is of a library a quarter smaller or larger; else no row.
+-- The number of live chunks, if the library's centroid is missing or the library has since grown or shrunk by about a quarter;
+-- else no row.
 SELECT own.chunks
 FROM (SELECT coalesce(sum(live_chunks), 0)::bigint AS chunks FROM corpus.documents
       WHERE org_id = %(org_id)s AND live_version IS NOT NULL) own
@@ -179,7 +180,8 @@ WHERE own.chunks > 0 AND (c.chunks IS NULL OR own.chunks NOT BETWEEN c.chunks * 
 DELETE FROM corpus.centroids WHERE org_id = %(org_id)s AND space_id = %(space_id)s
 
 -- name: sample_centroids
--- Of about so many chunks of the library, by a hash of their ids, and of those of its collections that have enough.
+-- Computes the centroids of the library and of its collections that have enough chunks, from a sample chosen by a hash of the
+-- chunks' ids.
 WITH sample AS MATERIALIZED (
     SELECT coalesce(d.collection_id, 0) AS collection_id, l2_normalize(v.embedding) AS embedding
     FROM {vectors} v
@@ -194,4 +196,4 @@ UNION ALL
  FROM sample WHERE collection_id <> 0
  GROUP BY collection_id HAVING count(*) >= %(least)s
  ORDER BY count(*) DESC LIMIT %(most)s)
-RETURNING 1  -- or Citus would COPY, which row-level security forbids
+RETURNING 1  -- otherwise Citus uses COPY, which row-level security forbids

@@ -1,7 +1,7 @@
--- Enrichment's queries. Locks are taken in the order document, version, job, as everywhere.
+-- The enrichment's queries. Locks are taken in the order document, version, job, as everywhere.
 
 -- name: document_to_enrich
--- No row: the version isn't live any more, or its collection doesn't want it.
+-- No row means that the version isn't live any more, or that its collection isn't enriched.
 SELECT d.type, d.title, d.url, d.owner, corpus.open_fields(d.enriched, d.tags, d.metadata),
        octet_length(d.metadata::text), coalesce(left(t.body, %(chars)s), '')
 FROM corpus.documents d
@@ -11,7 +11,7 @@ LEFT JOIN corpus.texts t
 WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.live_version = %(version)s
 
 -- name: known_labels
--- What the owner's documents are labelled with, the most frequent first: of those that whoever sees this one sees, too.
+-- Labels of the owner's documents, most frequent first; only of documents that everyone who sees this one sees too.
 SELECT field, value
 FROM (SELECT field, value, row_number() OVER (PARTITION BY field ORDER BY sum(documents) DESC, value) AS place
       FROM corpus.document_values
@@ -23,13 +23,13 @@ WHERE place <= %(most)s
 ORDER BY field, place
 
 -- name: has_chat_providers
--- Asked of the catalogue, which answers also where the gateway's schema is missing or older.
+-- Asks the catalogue, which answers even if the gateway's schema is missing or older.
 SELECT count(*) = 1
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'chat' AND c.relname = 'chat_providers'
 
 -- name: chat_providers
--- The user's own, or else the organisation's; the first is asked first, the others take over.
+-- The user's chat providers, or else the organisation's. The first one is called first; the others are its fallbacks.
 SELECT p.provider, p.model, p.user_id, p.sealed_api_base, p.sealed_key
 FROM chat.chat_providers p
 WHERE p.org_id = %(org_id)s
@@ -54,13 +54,14 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 FOR NO KEY UPDATE
 
 -- name: hold_job
--- No row: the job isn't this worker's any more.
+-- No row means that the job isn't this worker's any more.
 SELECT 1 FROM corpus.ingest_jobs
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
 FOR NO KEY UPDATE
 
 -- name: store_values
--- Of what was asked for only what may still be written: a person may have changed it meanwhile, or another version be live.
+-- Stores only those requested fields that may still be written: a person may have changed a field meanwhile, or another version
+-- may be live.
 WITH writable AS (
     SELECT ARRAY(SELECT unnest(corpus.open_fields(o.enriched, o.tags, o.metadata))
                  INTERSECT SELECT unnest(%(asked)s::text[])) AS fields

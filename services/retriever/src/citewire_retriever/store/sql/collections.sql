@@ -26,14 +26,14 @@ SELECT collection_id, corpus.collection_access(collection_id) FROM corpus.collec
 WHERE org_id = %(org_id)s AND name = %(name)s
 
 -- name: hold_collection
--- The lock that a foreign key takes, taken early: nobody deletes the collection before this transaction's end.
+-- Takes the lock of a foreign key early, so that nobody deletes the collection before this transaction ends.
 SELECT collection_id FROM corpus.collections WHERE org_id = %(org_id)s AND name = %(name)s FOR KEY SHARE
 
 -- name: lock_collection
 SELECT collection_id FROM corpus.collections WHERE org_id = %(org_id)s AND name = %(name)s FOR UPDATE
 
 -- name: update_collection
--- NULL leaves a field as it is.
+-- NULL leaves a field unchanged.
 UPDATE corpus.collections SET name = coalesce(%(new_name)s, name), enrich = coalesce(%(enrich)s::boolean, enrich)
 WHERE org_id = %(org_id)s AND name = %(name)s
 
@@ -52,8 +52,8 @@ ORDER BY subject
 DELETE FROM corpus.collection_grants WHERE org_id = %(org_id)s AND collection_id = %(collection_id)s
 
 -- name: insert_grants
--- All at once: after the first, who makes them may not manage the collection any more.
+-- Inserts all grants at once: after the first, the caller might not be allowed to manage the collection any more.
 INSERT INTO corpus.collection_grants (org_id, collection_id, subject, access)
 SELECT %(org_id)s, %(collection_id)s, given.subject, given.access
 FROM unnest(%(subjects)s::text[], %(accesses)s::text[]) AS given (subject, access)
-RETURNING 1  -- or Citus would COPY, which row-level security forbids
+RETURNING 1  -- otherwise Citus uses COPY, which row-level security forbids

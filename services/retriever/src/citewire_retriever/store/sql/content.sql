@@ -1,7 +1,7 @@
--- New content: a version of a document, its bytes and its ingest job, all in one transaction; and the bytes back.
+-- Storing new content (a version of a document, its bytes and its ingest job, in one transaction), and reading it.
 
 -- name: forget_request
--- Ids may be used again after a day.
+-- A request id may be used again after a day.
 UPDATE corpus.versions SET request_id = NULL
 WHERE org_id = %(org_id)s AND request_id = %(request_key)s AND created_at < now() - interval '1 day'
 
@@ -18,10 +18,10 @@ INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)
 VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(bytes)s)
 
 -- name: queue_job
--- A job for a version; one that ran before starts again from nothing. The fence grows, so that a worker that still
--- holds an old lease can't publish.
--- The first few that a user queues within some seconds are waited for one by one; what is more is a bulk. It returns
--- whether it is part of one, of which as many wait already as keep the workers busy.
+-- Queues a version's job; an earlier job of the version starts again from the beginning. The fence increases, so that a worker
+-- that still holds an old lease can't publish.
+-- The first few jobs that a user queues within some seconds are interactive, because somebody waits for them; the rest are bulk.
+-- Returns whether the job is in bulk and enough jobs already wait to keep the workers busy.
 INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, plan, trace_context, size_bytes, lane)
 SELECT org_id, document_id, version, %(user_id)s, %(plan)s, %(trace_context)s::jsonb, size_bytes,
        CASE WHEN (SELECT count(*) FROM (
@@ -45,8 +45,8 @@ RETURNING lane = 'bulk' AND (
           LIMIT %(many_jobs)s) AS waiting)
 
 -- name: copy_version
--- The latest version's content as a new version, for ingest under a new title. Without RETURNING: shards take either that or the
--- selection from one of their own.
+-- Copies the latest version to a new one, for ingest under a new title. There is no RETURNING, because on shards that can't be
+-- combined with a SELECT from a distributed table.
 INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256)
 SELECT org_id, document_id, %(version)s, file_name, media_type, size_bytes, sha256
 FROM corpus.versions
@@ -63,7 +63,8 @@ UPDATE corpus.documents SET latest_version = latest_version + 1
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: find_original
--- A version's header: the one asked for, else the live one, else the latest. No row: no such version or document.
+-- The header of the given version, or else of the live one, or else of the latest. No row means that there is no such version
+-- or document.
 SELECT v.document_id, v.version, v.file_name, v.media_type, v.size_bytes, v.sha256
 FROM corpus.documents d
 JOIN corpus.versions v
@@ -72,7 +73,7 @@ JOIN corpus.versions v
 WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 
 -- name: find_text
--- The header of the text that was found in a version, chosen as above, and whether the version is ready.
+-- The header of the stored text of a version, chosen as above, and whether the version is ready.
 SELECT v.document_id, v.version, v.file_name,
        (SELECT coalesce(sum(octet_length(t.body)), 0)
         FROM corpus.texts t
@@ -92,8 +93,8 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(vers
 ORDER BY part
 
 -- name: find_chunks
--- The chunks of a version that share something with a span; else the next one, which a heading belongs to. Those are at
--- most 100: of rows, a span of 8,000 code points may hold more.
+-- The chunks of a version that overlap a span, and the next chunk, for a span that is only a heading. At most 100 overlap, though
+-- a span of 8,000 code points may contain more if the chunks are rows.
 (SELECT char_start, char_end, place, places, verbatim
  FROM corpus.chunks
  WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
@@ -108,7 +109,7 @@ UNION ALL
  LIMIT 1)
 
 -- name: read_span
--- The parts of a version's text that a span is in, and where the first one starts.
+-- The parts of a version's text that contain a span, and where the first of them starts.
 SELECT coalesce(min(char_start), 0), coalesce(string_agg(body, '' ORDER BY part), '')
 FROM corpus.texts t
 WHERE t.org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s

@@ -1,8 +1,8 @@
--- Documents: reading, listing, changing, deleting. Every statement names the tenant, besides row-level security.
+-- Reading, listing, changing and deleting documents. Every statement names the tenant, in addition to row-level security.
 
 -- name: select_document
--- A document with its latest version, and how far that is; columns have the names of the messages' fields. The caller
--- adds its conditions.
+-- A document with its latest version and that version's progress; columns are named like the messages' fields. The caller adds
+-- conditions.
 SELECT d.document_id, d.title, d.file_name, v.media_type, d.type,
        d.url, coalesce(c.name, '') AS collection,
        d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version AS version,
@@ -25,19 +25,19 @@ LEFT JOIN corpus.ingest_jobs e
   ON e.org_id = d.org_id AND e.document_id = d.document_id AND e.version = d.live_version AND e.kind = 'enrich'
 
 -- name: enrichment_states
--- Where the database is spread over nodes: the queue is on the coordinator, out of a shard's reach.
+-- For a database on several nodes, where shards can't reach the queue, which is on the coordinator.
 SELECT document_id, version, state FROM corpus.ingest_jobs
 WHERE org_id = %(org_id)s AND document_id = ANY(%(document_ids)s::bigint[]) AND kind = 'enrich'
 
 -- name: delete_jobs
--- Where the database is spread over nodes, no key reaches from the queue to versions.
+-- For a database on several nodes, where the queue has no foreign key to versions.
 SELECT corpus.delete_jobs(%(document_ids)s::bigint[])
 
 -- name: one_document
 AND d.document_id = %(document_id)s
 
 -- name: page_of_documents
--- Newest first; the cursor is the last row of the page before. One row more than the page tells whether it goes on.
+-- Newest first; the cursor is the previous page's last row. One row more than the page shows whether there is a next page.
 AND {conditions}
 ORDER BY d.created_at DESC, d.document_id DESC
 LIMIT %(limit)s
@@ -47,8 +47,8 @@ SELECT corpus.may_change(collection_id, owner) FROM corpus.documents
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: intern_access
--- The access that a document gets by new readers, by another collection (NULL: none), or by both; what isn't given stays.
--- By a statement of its own: the policies of the one that writes it must see it.
+-- The access that a document gets with new readers, another collection (NULL means none), or both; what isn't given stays the
+-- same. A separate statement, because the policies of the statement that writes the access must see it.
 SELECT corpus.intern_access(
     org_id, CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
     coalesce(%(readers)s::text[], corpus.readers_of(org_id, access_id))
@@ -56,14 +56,14 @@ SELECT corpus.intern_access(
 FROM corpus.documents WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: intern_first_access
--- From one row of the organisation's node, which does it there: after what the owner writes by the coordinator, its caller
--- couldn't write in the same transaction.
+-- Selects from the organisation's node, so that the function runs there: if it wrote as the owner through the coordinator, the
+-- caller couldn't write in the same transaction afterwards.
 SELECT corpus.intern_access(%(org_id)s, %(collection_id)s, %(readers)s::text[])
 FROM (SELECT count(*) FROM corpus.org_spaces o WHERE o.org_id = %(org_id)s) AS there
 
 -- name: lock_document
--- Keeps other writers of this document and of its latest version waiting until commit: a worker that claims it meanwhile
--- sees what was changed. Readers, and foreign keys to both, go on.
+-- Makes other writers of this document and its latest version wait until the commit, so that a worker that claims the version
+-- sees the change. Doesn't block readers or foreign keys to either.
 SELECT d.title, d.latest_version, v.status, d.live_version, v.size_bytes
 FROM corpus.documents d
 JOIN corpus.versions v
@@ -81,8 +81,8 @@ VALUES
 RETURNING document_id, latest_version
 
 -- name: add_version
--- What is empty or NULL stays as it is. The row stays locked until commit: versions come one after another. Metadata that
--- say nothing of what enrichment wrote keep it until the new version is enriched.
+-- Empty or NULL leaves a field unchanged. The row stays locked until the commit, so that versions are added one after another.
+-- New metadata that don't mention enriched fields keep their values until the new version is enriched.
 UPDATE corpus.documents
 SET latest_version = latest_version + 1,
     title = coalesce(nullif(%(title)s, ''), title),
@@ -103,8 +103,8 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 RETURNING document_id, latest_version
 
 -- name: update_document
--- NULL leaves a field as it is. What is given here enrichment never changes again. A title that was the file's name
--- follows it.
+-- NULL leaves a field unchanged. Enrichment never overwrites a field that is set here. A title that was the file's name changes
+-- with it.
 UPDATE corpus.documents
 SET title = coalesce(%(title)s, CASE WHEN NOT title_given AND title = file_name THEN %(file_name)s END, title),
     title_given = title_given OR %(title)s IS NOT NULL,
@@ -126,7 +126,7 @@ UPDATE corpus.versions SET file_name = %(file_name)s
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: delete_document
--- Versions, bytes, text, chunks, vectors and jobs go with it.
+-- Deletes its versions, bytes, text, chunks, vectors and jobs too.
 DELETE FROM corpus.documents WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: delete_documents_of_collection
@@ -150,7 +150,7 @@ WHERE d.org_id = %(org_id)s AND d.document_id IN (
     WHERE o.org_id = %(org_id)s AND %(user_id)s::text IN ('', o.owner) LIMIT %(most)s)
 
 -- name: delete_old
--- No version is older than its document, which an index finds by age.
+-- Looks for old documents first, because an index has their age, and no version is older than its document.
 DELETE FROM corpus.documents d
 WHERE d.org_id = %(org_id)s AND d.document_id IN (
     SELECT o.document_id FROM corpus.documents o
@@ -179,14 +179,14 @@ SELECT corpus.forget_user(%(user_id)s, %(name)s)
 SELECT corpus.forget_organisation()
 
 -- name: retry_version
--- A failed version becomes pending again, as if it had just come.
+-- Makes a failed version pending again, as if it were new.
 UPDATE corpus.versions
 SET status = 'pending', error_code = NULL, error_message = NULL, stage = NULL, done = 0, total = 0, attempt = 0,
     started_at = NULL, finished_at = NULL
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND status = 'failed'
 
 -- name: retry_enrichment
--- As if it had just been queued; the fence grows, though nobody holds what has failed.
+-- Queues the job again, as if it were new; the fence increases as always, although nobody holds a failed job.
 UPDATE corpus.ingest_jobs job
 SET state = 'queued', attempts = 0, next_run_at = now(), fence = job.fence + 1, created_at = now(), updated_at = now()
 WHERE job.org_id = %(org_id)s AND job.document_id = %(document_id)s AND job.version = %(live_version)s

@@ -1,8 +1,7 @@
--- What triggers do on one Postgres, where the database is spread over nodes: a shard's don't reach the queue, which is on the
--- coordinator.
+-- Replaces triggers if the database is on several nodes: triggers on shards can't reach the queue, which is on the coordinator.
 
 -- name: tell
--- Watchers. A shard can't notify: what did can't be prepared.
+-- Notifies watchers. Shards can't do so, because a transaction that sends notifications can't be prepared.
 SELECT pg_notify('citewire_corpus_progress', %(org_id)s::text || ' ' || told.document_id)
 FROM unnest(%(document_ids)s::bigint[]) AS told (document_id)
 

@@ -1,7 +1,8 @@
--- Lexical search. Blanks as in search.sql; {statistics} is the condition on corpus.term_counts t of the statistics' corpus.
+-- Lexical search. Placeholders as in search.sql; {statistics} is the condition on corpus.term_counts t that selects the corpus
+-- for the statistics.
 
 -- name: weights
--- The question's terms with the weight of their rarity, as a vector; NULL if the corpus holds none of them.
+-- The question's terms, weighted by their rarity, as a vector; NULL if the corpus contains none of them.
 WITH counts AS (
     SELECT t.term, sum(t.chunks)::float8 AS chunks
     FROM corpus.term_counts t
@@ -22,7 +23,7 @@ question AS MATERIALIZED (
 )
 
 -- name: by_scan
--- Every chunk of the scope.
+-- Scores every chunk of the scope.
 , matching AS MATERIALIZED (
     SELECT l.chunk_id, l.document_id, -(l.terms <#> question.terms) AS score
     FROM question
@@ -33,10 +34,10 @@ question AS MATERIALIZED (
 )
 
 -- name: by_terms
--- Only chunks that can be among the best, found by their terms; the result is that of by_scan. No term adds more than its
--- weight to a score. The chunks with the rarest terms, probed first, tell a score that the best reach. Terms that
--- don't add up to it, from the least weight on, needn't be looked for: a chunk without any other isn't among the best.
--- A little is taken off the score, for the rounding of single precision.
+-- Scores only chunks that can be among the best, found by their terms; the result is the same as by_scan's. No term adds more
+-- than its weight to a score. Chunks with the rarest terms are probed first and give a score that the best chunks reach at
+-- least. The terms of least weight that together don't reach it needn't be looked up: a chunk that has no other terms isn't
+-- among the best. The score is lowered a little to allow for rounding in single precision.
 , ordered AS MATERIALIZED (
     SELECT term,
            sum(weight::float8) OVER (ORDER BY weight, term) AS bound,
@@ -54,7 +55,7 @@ matching AS MATERIALIZED (
         (SELECT terms FROM question),
         (SELECT score FROM reached)
     ) m
-    -- LATERAL with a limit: a look-up for each of these few, where a plan would else read all documents for a hash table.
+    -- LATERAL with a limit makes the plan look up each of these few documents instead of reading all of them into a hash table.
     CROSS JOIN LATERAL (
         SELECT FROM corpus.documents d
         WHERE d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version AND {scope}
@@ -119,8 +120,8 @@ FROM first n
 ORDER BY n.score DESC, c.chunk_id
 
 -- name: scored_and_compared
--- With the distance from the question's vector, if the chunk has one; and what a text that has all of the question's
--- words many times would score, words counted that the corpus doesn't have.
+-- With the distance to the question's vector, if the chunk has a vector; and the score of a text that contains all of the
+-- question's words many times, including words that the corpus doesn't contain.
 SELECT {columns}, n.score, v.embedding <=> %(vector)s::halfvec, (
     SELECT sum(asked.times * ln(1 + (whole.chunks - coalesce(own.chunks, 0) + 0.5) / (coalesce(own.chunks, 0) + 0.5)))
     FROM unnest(%(terms)s::integer[], %(times)s::integer[]) AS asked (term, times)

@@ -1,6 +1,6 @@
--- Sampled recall. {walk} is the query of that name in search.sql, {by_scan} its order. How many the graph gave, how
--- many of these a second look (NULL without one), how many the scan gave, and how many of the graph's first ones are as
--- near as the scan's last one.
+-- Sampled recall. {walk} is the query of that name in search.sql, {by_scan} its order. The columns are: how many results the
+-- graph returned, how many of these a second walk found (NULL without one), how many the scan returned, and how many of the
+-- graph's first ones are as near as the scan's last.
 
 -- name: recall_of_chunks
 {walk},

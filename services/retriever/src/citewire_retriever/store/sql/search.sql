@@ -1,6 +1,6 @@
 -- Search. {vectors} is the space's table, {scope} the conditions on documents d, {chunk_columns} the query of that name;
 -- {columns} and {sources} are those of whole chunks, or of their keys alone.
--- Vectors join the document's live version: what isn't published, or is superseded, is never seen.
+-- Vectors are joined with the document's live version, so that unpublished and superseded versions are never found.
 
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.place,
@@ -55,10 +55,10 @@ FROM first n
 ORDER BY n.distance, c.chunk_id
 
 -- name: walk
--- The short walk through the graph, and how far it can be trusted: `there` says that it can't, because it came to an end,
--- because the best of what it found are hardly nearer than the last (so there is much that is as near, and some of that
--- may not have been met), or because it was still finding nearer chunks. Then `again` looks again; else its limit is 0, and it isn't begun. It is limited before it
--- begins, so a walk again has the candidates that are set here.
+-- A short walk through the graph. `there` says that its result can't be trusted: because the walk came to an end, because the
+-- best results are hardly nearer than the last (so there may be others as near that the walk didn't reach), or because it was
+-- still finding nearer chunks. `again` then walks again; otherwise its limit is 0, and it doesn't start. The limit is evaluated
+-- before that walk starts, so the walk uses the number of candidates that `doubt` sets.
 WITH walked AS MATERIALIZED (
     SELECT near.chunk_id, near.document_id, near.distance, row_number() OVER () AS place
     FROM (
@@ -100,13 +100,13 @@ candidates AS (
     SELECT chunk_id, document_id, distance FROM again
 ),
 looked AS (
-    -- How many the second look gave; NULL without one.
+    -- How many results the second walk returned; NULL without one.
     SELECT CASE WHEN there THEN (SELECT count(*) FROM again) END AS found_again FROM doubt
 )
 
 -- name: walked_chunks
--- After `walk`; the last column is `found_again`. A relaxed scan returns rows slightly out of order: the
--- distances decide.
+-- Follows `walk`; the last column is `found_again`. A relaxed scan returns rows slightly out of order, so they are sorted by
+-- distance here.
 , nearest AS MATERIALIZED (
     SELECT chunk_id, distance FROM candidates ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
@@ -128,15 +128,15 @@ FROM nearest n
 ORDER BY n.distance, c.chunk_id
 
 -- name: by_index
--- Order that the graph can give.
+-- An order that the graph supports.
 v.embedding <=> %(vector)s::halfvec
 
 -- name: by_scan
--- Order that no index gives: every row of the scope is compared.
+-- An order that no index supports, so that every row of the scope is compared.
 (v.embedding <=> %(vector)s::halfvec) + 0, v.chunk_id
 
 -- name: recent_documents
--- The first chunk of the most recent documents, with its distance if it has a vector.
+-- The first chunk of each of the most recent documents, with its distance if it has a vector.
 SELECT {chunk_columns}, v.embedding <=> %(vector)s::halfvec
 FROM (
     SELECT d.*
@@ -151,8 +151,8 @@ LEFT JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = c.chunk_id
 ORDER BY d.created_at DESC, d.document_id DESC
 
 -- name: served_spaces
--- The organisation's live space, then the previous one if it has one, and the further ones; whether the caller sees all
--- documents, and what is stored about the spaces' scores.
+-- The organisation's live space, then the previous one if there is one, and the further ones; whether the caller sees all
+-- documents, and the stored calibrations of the spaces.
 SELECT s.space_id, s.model, s.revision, s.dimensions,
        current_setting('citewire.visible', true) = 'all', k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight,
        k.off_topic_threshold
@@ -164,11 +164,11 @@ WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
 -- name: prepare_search
--- The spaces that serve, as above, and on the way the settings for the rest of the transaction: walk the graph on until
--- enough rows pass the filters, in relaxed order; compile nothing. Sorting is disabled for the graph alone: the planner
--- can't know that the scope is large enough for it. Its plan doesn't depend on whose chunks are wanted, so it is made once
--- for a connection. That of a small organisation's scan neither, if tables aren't read whole: how much others have in the same
--- partition would decide that.
+-- The served spaces as above; it also makes the settings for the rest of the transaction: the walk through the graph continues
+-- until enough rows pass the filters, in relaxed order, and nothing is compiled. Sorting is disabled only for the graph, because
+-- the planner can't know that the scope is large enough for it. The graph's plan doesn't depend on the organisation, so it is
+-- made once per connection. Nor does the plan of a small organisation's scan, as long as tables aren't read whole: whether they
+-- are would depend on how much others have in the same partition.
 WITH settings AS MATERIALIZED (
     SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),
            set_config('hnsw.ef_search', %(ef_search)s, true),
@@ -190,8 +190,8 @@ WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
 -- name: unknown_in_scope
--- Which of these ids aren't documents of the tenant (of the user, if only the user's own are in scope); and 0, which is
--- no document's id, if a collection is named that doesn't exist.
+-- Those of the ids that aren't documents of the tenant (or of the user, if only the user's own are in scope); and 0, which is no
+-- document's id, if the named collection doesn't exist.
 SELECT ids.id
 FROM unnest(%(document_ids)s::bigint[]) AS ids (id)
 WHERE NOT EXISTS (
@@ -207,8 +207,8 @@ ORDER BY 1
 LIMIT 100
 
 -- name: visible_size
--- Live documents and chunks that the caller may see, but for the caller's own in what is else hidden; about how many rows
--- share the tenant's partition; whether anything is hidden.
+-- Live documents and chunks that the caller may see, without the caller's own among documents that are otherwise hidden; about
+-- how many rows share the tenant's partition; whether anything is hidden.
 SELECT coalesce(sum(n.documents), 0)::bigint, coalesce(sum(n.chunks), 0)::bigint,
        coalesce((SELECT p.reltuples FROM pg_catalog.pg_class p
                  WHERE p.oid = (SELECT v.tableoid FROM {vectors} v WHERE v.org_id = %(org_id)s LIMIT 1)), 0),
@@ -217,13 +217,13 @@ FROM corpus.access_counts n
 WHERE n.org_id = %(org_id)s
 
 -- name: visible
--- What the policy on documents says once more, as the expression of an index: for those who see little of a library.
+-- Repeats the policy on documents as the expression of an index, for callers who see little of a library.
 (CASE WHEN d.access_id IS NOT NULL THEN d.access_id WHEN d.collection_id IS NOT NULL THEN d.collection_id ELSE 0 END
      = ANY (ARRAY(SELECT corpus.visible_accesses()))
  OR d.owner = current_setting('citewire.user_id', true))
 
 -- name: scope_size
--- Documents and chunks in the scope; counting stops at a limit, because beyond it only "many" matters.
+-- Documents and chunks in the scope; counting stops at a limit, because beyond it the exact number doesn't matter.
 SELECT count(*), coalesce(sum(documents.live_chunks), 0)
 FROM (
     SELECT d.live_chunks
@@ -233,7 +233,7 @@ FROM (
 ) documents
 
 -- name: get_chunks
--- Also those of superseded versions, while they are kept.
+-- Includes chunks of superseded versions while these are stored.
 SELECT {chunk_columns}
 FROM corpus.chunks c
 JOIN corpus.documents d ON d.org_id = c.org_id AND d.document_id = c.document_id
@@ -251,8 +251,8 @@ JOIN corpus.documents d ON d.org_id = v.org_id AND d.document_id = v.document_id
 WHERE v.org_id = %(org_id)s AND v.chunk_id = ANY(%(chunk_ids)s::bigint[])
 
 -- name: scope_counts
--- What a scope holds, for plans and long context. Items are taken most recent first until the budget is reached: the
--- first that would pass it ends the taking. If that is the very first, its beginning is taken, if a chunk of it fits.
+-- The counts of a scope, for plans and long context. Items are included most recent first, up to the first one that would exceed
+-- the budget. If that is the very first item, its beginning is included if a chunk of it fits.
 SELECT count(*) FILTER (WHERE s.live_version IS NOT NULL),
        count(*) FILTER (WHERE s.live_version IS NOT NULL AND s.running <= %(budget)s::bigint),
        count(*) FILTER (WHERE s.live_version IS NOT NULL AND {lacks_vectors}),
@@ -274,14 +274,14 @@ FROM (
 ) s
 
 -- name: kept_items
--- What else long context asks: which items these are, and their versions.
+-- For long context: the included items and their versions.
 , array_agg(s.document_id ORDER BY s.place)
       FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.place = 1)),
   array_agg(s.live_version ORDER BY s.place)
       FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.place = 1))
 
 -- name: item_chunks
--- All chunks of some items, in the items' order. A version that was superseded meanwhile is still read, whole.
+-- All chunks of some items, in the items' order. A version that was superseded meanwhile is still read in full.
 SELECT {chunk_columns}
 FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[]) WITH ORDINALITY AS item (document_id, version, place)
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = item.document_id
@@ -295,8 +295,8 @@ NOT EXISTS (
 )
 
 -- name: matching_values
--- Labels of live documents, and names of collections, that begin as one of these does; the commonest labels. Over the
--- table of values, not the documents.
+-- Labels of live documents and names of collections that have one of these initials; of labels, the most common. Reads the
+-- table of values instead of the documents.
 (SELECT v.field, v.value
  FROM corpus.document_values v
  WHERE v.org_id = %(org_id)s AND v.initials = ANY(%(initials)s::text[]) AND (NOT %(own)s OR v.owner = %(user_id)s)
@@ -315,5 +315,5 @@ UNION ALL
  LIMIT %(limit)s)
 
 -- name: ping
--- Fails if the database is away, and if the schema isn't there.
+-- Fails if the database can't be reached or the schema doesn't exist.
 SELECT FROM corpus.spaces LIMIT 1

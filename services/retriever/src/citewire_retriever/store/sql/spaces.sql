@@ -23,7 +23,7 @@ GROUP BY model, revision, dimensions
 ORDER BY min(role), model, revision, dimensions
 
 -- name: fill
--- Documents and chunks of live versions, and those that have vectors; it reads an index entry per vector.
+-- Documents and chunks of live versions, and how many of them have vectors; reads one index entry per vector.
 SELECT count(*) AS documents,
        count(*) FILTER (WHERE coalesce(f.chunks, 0) >= d.live_chunks) AS documents_filled,
        coalesce(sum(d.live_chunks), 0)::bigint AS chunks,
@@ -43,7 +43,7 @@ WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 (SELECT 0::bigint AS document_id, 0 AS version, 0::bigint AS chunks WHERE false)
 
 -- name: calibration
--- What is stored for a space, the report included.
+-- The stored calibration of a space, with its report.
 SELECT relevance_threshold, answerable_threshold, dense_weight, off_topic_threshold, measured_at, report
 FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %(space_id)s
 
@@ -70,7 +70,7 @@ SET model = excluded.model, revision = excluded.revision, dimensions = excluded.
 DELETE FROM corpus.next_spaces WHERE org_id = %(org_id)s
 
 -- name: hold_pointer
--- Two switches at once: the second sees what the first has done.
+-- Makes a second switch wait, so that it sees the result of the first.
 SELECT live_space_id FROM corpus.org_spaces WHERE org_id = %(org_id)s FOR NO KEY UPDATE
 
 -- name: switch_space

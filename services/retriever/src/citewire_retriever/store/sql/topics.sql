@@ -1,7 +1,7 @@
--- What a search is judged by: whether its results have to do with the question.
+-- Measurements by which a search is judged: whether its results have to do with the question.
 
 -- name: library
--- A space as it was measured for the organisation, and the centroid of the library, or of one of its collections.
+-- The scale of a space as measured for the organisation, and the centroid of the library or of one of its collections.
 SELECT s.table_name, m.unrelated, m.deviation, m.related, c.chunks, c.centroid::vector::real[]
 FROM corpus.spaces s
 LEFT JOIN corpus.space_scales m ON m.org_id = %(org_id)s AND m.space_id = s.space_id
