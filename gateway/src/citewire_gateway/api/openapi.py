@@ -25,7 +25,7 @@ _TAGS = [
     {"name": "search", "description": "Chunks and documents by similarity; the exact place of a citation."},
     {"name": "documents", "description": "Documents. Success means durable; processing follows."},
     {"name": "collections", "description": "Named groups of documents."},
-    {"name": "spaces", "description": "Embedding models whose vectors documents have, and how many."},
+    {"name": "spaces", "description": "Embedding models, and how many documents have vectors of them."},
     {"name": "conversations", "description": "Each user's questions and answers."},
     {"name": "profiles", "description": "Profiles: the built-in ones, and an organisation's own."},
     {"name": "providers", "description": "Tenants' own model providers; keys are sealed and never returned."},
@@ -34,7 +34,7 @@ _TAGS = [
     {"name": "auth", "description": "Sign-in with a browser at an identity provider, and sign-out."},
     {"name": "accounting", "description": "Usage and budgets."},
     {"name": "admin", "description": "Your organisation's audit trail."},
-    {"name": "operator", "description": "All organisations of the server, for who runs it."},
+    {"name": "operator", "description": "All organisations of the server, for its operators."},
     {"name": "system", "description": "Health."},
 ]
 _STREAMS: Mapping[str, tuple[Events, bool]] = {

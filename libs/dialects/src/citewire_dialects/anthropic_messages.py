@@ -263,7 +263,7 @@ class MessagesAnswer(AnswerDialect):
 
 
 class MessagesStream(ChatStreamDialect):
-    """`message_start`, the blocks, `message_delta` and `message_stop`. A fault is `error`, and nothing follows."""
+    """`message_start`, the blocks, `message_delta` and `message_stop`; a failed answer ends with `error`."""
 
     name: ClassVar[str] = "anthropic"
 

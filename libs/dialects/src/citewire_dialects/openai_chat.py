@@ -228,7 +228,7 @@ def _is_inside(place: int, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 class OpenAiStream(ChatStreamDialect):
-    """`chat.completion.chunk` objects, then `[DONE]`. A fault is an `error` object, and no `[DONE]`."""
+    """`chat.completion.chunk` objects, then `[DONE]`; a failed answer ends with an `error` object instead."""
 
     name: ClassVar[str] = "openai"
 

@@ -161,7 +161,7 @@ class ResponsesAnswer(AnswerDialect):
 
 
 class ResponsesStream(ChatStreamDialect):
-    """The response's events, numbered from 0. A fault is `response.failed`, and nothing follows."""
+    """The response's events, numbered from 0. If the answer fails, the stream ends with `response.failed`."""
 
     name: ClassVar[str] = "responses"
 

@@ -115,7 +115,7 @@ class ProfileOptions(SearchOptions):
         default=None, description="Number of results to rerank, at least `top_k`."
     )
     rerank_keep: Annotated[StrictInt, Field(ge=1, le=_MOST_CANDIDATES)] | None = Field(
-        default=None, description="Maximum kept; absent: the profile's, or `top_k`."
+        default=None, description="Maximum results after reranking; absent: the profile's, or `top_k`."
     )
     rerank_seconds: RerankSeconds | None = Field(
         default=None, description="Time limit; absent: the operator's setting, 0.3 by default."
@@ -123,7 +123,7 @@ class ProfileOptions(SearchOptions):
     hyde: StrictBool | None = Field(default=None, description="Searches with a hypothetical answer (HyDE).")
     derive_filter: StrictBool | None = Field(
         default=None,
-        description="Narrows the search to the tags, category, kind and dates of saving named in a question.",
+        description="Narrows the search to the tags, category, kind and saving dates that a question names.",
     )
     on_empty: Literal["model", "sentence"] | None = Field(
         default=None, description="What answers if nothing was found: the model, or a fixed sentence at no cost."
@@ -154,11 +154,11 @@ class ProfileOptions(SearchOptions):
         default=None,
         description="Has the model write a table query if the rules find none.",
     )
-    speculate: StrictBool | None = Field(default=None, description="Starts the answer before that decision.")
+    speculate: StrictBool | None = Field(default=None, description="Starts the answer before the decision of `decide`.")
     answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
     not_found_sentence: Annotated[StrictStr, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
-        description="What an answer is where the passages don't answer: exactly this line, in strict profiles.",
+        description="In strict profiles, the exact answer if the passages don't answer the question.",
     )
     marker_style: Literal["none", "remove", "ref", "source"] | None = None
     remove_invalid_markers: StrictBool | None = Field(

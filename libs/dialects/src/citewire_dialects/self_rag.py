@@ -20,7 +20,7 @@ class SelfRagRequest(ForeignRequest):
     """A conversation about saved articles and repositories."""
 
     messages: Messages = Field(description="Oldest first; the last one is the user's question.")
-    top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
+    top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="Number of chunks.")
     min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
     collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
     judge_relevance: StrictBool = Field(default=False, description="Has the model leave out irrelevant passages.")
@@ -92,10 +92,10 @@ class SelfRagError(ResponseModel):
 
 
 class SelfRagAnswer(ResponseModel):
-    """The same in one piece."""
+    """The whole answer as one body."""
 
     decision: Decision
-    retrieval: SelfRagRetrieval | None = Field(description="null where nothing needed to be looked for.")
+    retrieval: SelfRagRetrieval | None = Field(description="null if no retrieval was needed.")
     content: str = Field(examples=["It compares vectors [ref:1]."])
     assessment: Assessment
 
@@ -112,7 +112,7 @@ SELF_RAG_EVENTS: Mapping[str, type[ResponseModel]] = {
 
 
 class SelfRagDialect(ChatStreamDialect):
-    """Frames `event: TYPE`, `data: JSON`. A fault is `error`, and nothing follows it."""
+    """Frames `event: TYPE`, `data: JSON`. If the answer fails, the stream ends with `error`."""
 
     name: ClassVar[str] = "self_rag"
 

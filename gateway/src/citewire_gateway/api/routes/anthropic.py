@@ -26,7 +26,7 @@ from citewire_kit.tenant import current_request_id
 
 router = APIRouter(route_class=CancellingRoute, tags=["compatible"], dependencies=[Depends(authenticate)])
 
-Beta = Annotated[bool, Query(description="Sent by their `client.beta`; changes nothing.")]
+Beta = Annotated[bool, Query(description="Sent by Anthropic's `client.beta`; ignored.")]
 Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's id."), Clean]
 
 
@@ -40,7 +40,7 @@ Neighbour = Annotated[str | None, Query(max_length=300, description="An entry's 
             "content": event_stream(
                 "MessageEvent",
                 "`message_start`, blocks of text with the citations of their sentence, `message_delta`, "
-                "`message_stop`. A fault is `error`, and nothing follows.",
+                "`message_stop`. If the answer fails, the stream ends with `error`.",
             )
         },
         **problems(402, 404, 409, 503),
@@ -75,7 +75,7 @@ async def count_message_tokens(
 async def list_anthropic_models(
     tenant: TenantDep,
     services: ServicesDep,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most entries of a page.")] = 20,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of entries per page.")] = 20,
     after_id: Neighbour = None,
     before_id: Neighbour = None,
     *,

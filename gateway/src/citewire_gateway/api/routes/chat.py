@@ -42,8 +42,8 @@ DialectName = Annotated[
             "content": event_stream(
                 "ChatEvent",
                 "The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`, and `done` last. The "
-                "profile determines which events are shown; ignore unknown ones. A fault is `error`, then `done`. "
-                "Lines that begin with a colon are heartbeats.",
+                "profile determines which events are shown; ignore unknown ones. If the chat fails, `error` comes "
+                "before `done`. Lines that begin with a colon are heartbeats.",
                 ui_message="UiMessagePart",
             )
         },
@@ -81,7 +81,8 @@ async def chat(
     summary="Ask a question, streamed (simple API)",
     **streamed(
         "SimpleFrame",
-        "Frames of data only: `token` many, then `done` with the sources. A fault is `error`, and no `done`.",
+        "Frames with data only: any number of `token`, then `done` with the sources. If the answer fails, the stream "
+        "ends with `error` instead of `done`.",
         402,
         404,
         503,
@@ -124,8 +125,8 @@ async def self_rag_query(
     summary="Ask about saved articles and repositories",
     **streamed(
         "SelfRagFrame",
-        "Frames of an event and its data: `decision` first, `retrieval` if it is needed, `content` many, "
-        "`assessment`, then `done`. A fault is `error`, and nothing follows it.",
+        "Frames with an event and its data: `decision` first, `retrieval` if it is needed, any number of `content`, "
+        "`assessment`, then `done`. If the answer fails, the stream ends with `error`.",
         402,
         503,
     ),

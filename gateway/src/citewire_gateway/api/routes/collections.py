@@ -176,7 +176,7 @@ async def switch_space(
 
 @router.put(
     "/v1/spaces/calibration",
-    summary="Store what a space's scores mean",
+    summary="Store a space's calibration",
     tags=["spaces"],
     responses=problems(403, 404, 409),
 )

@@ -71,7 +71,7 @@ class StoredAnswer(AnswerDetails):
     withheld: Literal[True] | MISSING = Field(
         default=MISSING,
         description="Only if `content` is a note in place of the answer: it was written from a document that the "
-        "caller may not see, or that is gone.",
+        "caller may not see, or that was deleted.",
     )
 
 
@@ -112,7 +112,7 @@ class ConversationPage(ConversationExport):
 
 _PAGE = 200
 _SUFFIXES = {"json": "json", "markdown": "md"}
-ExportFormat = Annotated[Literal["json", "markdown"], Query(description="What the file is to be.")]
+ExportFormat = Annotated[Literal["json", "markdown"], Query(description="The file's format.")]
 
 router = APIRouter(route_class=CancellingRoute, tags=["conversations"], dependencies=[Depends(authenticate)])
 
@@ -207,7 +207,7 @@ async def rename_conversation(
 
 
 @router.get(
-    "/v1/conversations/{conversation_id}/sharing", summary="Who may read a conversation", responses=problems(404)
+    "/v1/conversations/{conversation_id}/sharing", summary="Show who may read a conversation", responses=problems(404)
 )
 async def get_sharing(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> Sharing:
     """Returns who may read one of the caller's conversations."""

@@ -129,7 +129,10 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
 
 
 @router.post(
-    "/v1/documents/{document_id}:retry", summary="Process again", status_code=202, responses=problems(404, 409)
+    "/v1/documents/{document_id}:retry",
+    summary="Process a document again",
+    status_code=202,
+    responses=problems(404, 409),
 )
 async def retry_document(document_id: str, response: Response, services: ServicesDep) -> Document:
     """Retries a failed version."""

@@ -19,7 +19,7 @@ class FeedbackEntry(ResponseModel):
     """A rated answer, with the question."""
 
     conversation_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
-    user: str = Field(description="Who asked, and rated it.", examples=["ada"])
+    user: str = Field(description="The user who asked the question and rated the answer.", examples=["ada"])
     profile: str = Field(examples=["grounded"])
     question: str = Field(examples=["How much did revenue grow?"])
     answer: StoredAnswer = Field(description="With its `feedback`; withheld if the caller may not see its sources.")
@@ -36,7 +36,7 @@ class FeedbackList(ResponseModel):
     "/v1/feedback",
     summary="List feedback",
     response_model=FeedbackList,
-    response_description="A page of it.",
+    response_description="A page of rated answers.",
     responses=problems(403, 422),
 )
 async def list_feedback(tenant: TenantDep, services: ServicesDep, page: RatedPageDep) -> Response:

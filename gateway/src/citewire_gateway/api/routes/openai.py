@@ -59,7 +59,8 @@ _CREATED = 1_767_225_600
             "content": event_stream(
                 "CompletionFrame",
                 "`chat.completion.chunk` objects, then `[DONE]`. Markers stay visible, and a list of sources follows "
-                "the text; the last delta has `annotations`. A fault is an `error` object, and no `[DONE]`.",
+                "the text; the last delta has `annotations`. If the answer fails, the stream ends with an `error` "
+                "object instead of `[DONE]`.",
             )
         },
         **problems(402, 404, 409, 503),

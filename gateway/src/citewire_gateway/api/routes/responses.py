@@ -42,8 +42,9 @@ router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authentica
         200: {
             "content": event_stream(
                 "ResponseFrame",
-                "Events numbered from 0: `response.created`, the search where `tools` names one, the answer's text "
-                "with its annotations, `response.completed` or `response.incomplete`. A fault is `response.failed`.",
+                "Events numbered from 0: `response.created`, the search if `tools` names one, the answer's text "
+                "with its annotations, `response.completed` or `response.incomplete`. If the answer fails, the last "
+                "event is `response.failed`.",
             )
         },
         **problems(402, 404, 409, 503),

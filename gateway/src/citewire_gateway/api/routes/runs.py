@@ -71,7 +71,7 @@ async def read_events(
     response_class=Response,
     response_description="The message being written, from its beginning.",
     responses={
-        200: {"content": event_stream("UiMessagePart", "As `POST /v1/chat?dialect=ui-message`.")},
+        200: {"content": event_stream("UiMessagePart", "The same frames as in `POST /v1/chat?dialect=ui-message`.")},
         204: {"description": "No message is being written."},
         **problems(503),
     },

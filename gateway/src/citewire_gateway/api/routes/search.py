@@ -42,7 +42,7 @@ router = APIRouter(route_class=CancellingRoute, tags=["search"], dependencies=[D
 async def search(
     tenant: TenantDep, services: ServicesDep, body: Annotated[SearchBody, Depends(JsonBody(SearchBody))]
 ) -> Response:
-    """Returns the best matches, best first; `score` is their cosine similarity, `rank_score` what orders them."""
+    """Returns the best matches in the order of their `rank_score`; `score` is their cosine similarity."""
     violations = Violations()
     require_query(violations, body.query, services.settings)
     plain = body.mode != "lexical" or not body.diversity
@@ -74,7 +74,7 @@ async def search(
     responses=problems(404),
 )
 async def get_chunk(chunk_id: str, services: ServicesDep) -> Chunk:
-    """Returns a chunk, including those of superseded versions while these are kept."""
+    """Returns a chunk, even one of a superseded version while that is stored."""
     number = read_id(chunk_id)
     if number is None:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")

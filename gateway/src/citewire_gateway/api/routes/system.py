@@ -13,7 +13,7 @@ from citewire_kit.errors import Unavailable
 router = APIRouter(tags=["system"], dependencies=[Depends(check_parameters)])
 
 
-@router.get("/livez", summary="Is the process alive", response_description="It is.")
+@router.get("/livez", summary="Check that the process is alive", response_description="It is alive.")
 async def livez() -> Health:
     """Succeeds as long as the process responds; it checks nothing else."""
     return Health(status="ok")
@@ -21,9 +21,9 @@ async def livez() -> Health:
 
 @router.get(
     "/readyz",
-    summary="Does everything work",
+    summary="Check that everything works",
     response_model=Readiness,
-    response_description="It does.",
+    response_description="Everything works.",
     responses=problems(503),
 )
 async def readyz(services: ServicesDep) -> Response:

@@ -25,14 +25,14 @@ async def list_tables(document_id: str, services: ServicesDep, version: Version 
 
 @router.post(
     "/v1/documents/{document_id}/tables:query",
-    summary="Compute over a table",
-    response_description="The exact answer, and the rows that it comes from.",
+    summary="Query a table",
+    response_description="The exact answer, and the rows from which it was computed.",
     responses=problems(404, 409, 503),
 )
 async def query_table(
     document_id: str, services: ServicesDep, body: Annotated[TableQueryBody, Depends(JsonBody(TableQueryBody))]
 ) -> TableAnswer:
-    """Counts, adds up, groups and filters over the whole table that has the columns; nothing is estimated.
+    """Counts, sums, groups and filters the rows of the whole table that has the columns; nothing is estimated.
 
     If there is no exact answer, the request is rejected (`TABLE_NOT_COMPUTED`), and `detail` says why.
     """

@@ -45,8 +45,8 @@ router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authentica
 _PAGE = 1000
 _PURPOSES = ("user_data", "assistants")
 After = Annotated[str | None, Query(max_length=200, description="Id of the previous page's last entry."), Clean]
-Limit = Annotated[int, Query(ge=1, le=100, description="Most entries of a page.")]
-MoreFiles = Annotated[int, Query(ge=1, le=10_000, description="Most entries of a page.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of entries per page.")]
+MoreFiles = Annotated[int, Query(ge=1, le=10_000, description="Maximum number of entries per page.")]
 Newest = Annotated[Literal["desc"], Query(description="Newest first; no other order.")]
 ByName = Annotated[Literal["asc"] | None, Query(description="By name; no other order.")]
 Purpose = Annotated[

@@ -93,7 +93,7 @@ class ProfileInfo(ResponseModel):
     recent: int = Field(description="How many of the latest documents are added.", examples=[0])
     input_tokens: dict[str, int] | None = Field(description="By tenant plan.", examples=[None])
     rerank_candidates: int | None = Field(examples=[40])
-    rerank_keep: int | None = Field(description="Maximum results after it; null is `top_k`.", examples=[None])
+    rerank_keep: int | None = Field(description="Maximum results after reranking; null means `top_k`.", examples=[None])
     rerank_seconds: float | None = Field(description="null: the operator's setting.", examples=[None])
     hyde: bool = Field(examples=[False])
     derive_filter: bool = Field(examples=[False])

@@ -17,7 +17,7 @@ DocumentIds = Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)]
 CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 CitedId = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_ID})]
 """Id used in citations; 0 for passages from the request."""
-OF_BROUGHT = "0, like version and chunk, for a passage that the request brought."
+OF_BROUGHT = "0, like the version and the chunk, for a passage from the request."
 Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Similarity = Annotated[Rounded, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 KnownType = Annotated[str, WithJsonSchema({"type": "string", "enum": list(get_args(DocumentType))})]
@@ -47,8 +47,8 @@ class PlaceFields(ResponseModel):
     """The field after which the place is written; empty if it comes first. Frames must stay the same byte for byte."""
 
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])
-    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, from 1; the first of several.")
-    end_row_number: Id | MISSING = Field(default=MISSING, description="Last line, if there are several.")
+    row_number: Id | MISSING = Field(default=MISSING, description="Row of the sheet, from 1; the first of several.")
+    end_row_number: Id | MISSING = Field(default=MISSING, description="Last row, if there are several.")
     start_line: Id | MISSING = MISSING
     end_line: Id | MISSING = MISSING
     slide: Id | MISSING = Field(default=MISSING, description="Slide of a presentation, from 1.")
@@ -60,7 +60,7 @@ class PlaceFields(ResponseModel):
     )
     start_seconds: float | MISSING = Field(default=MISSING, description="Start of its speech, in seconds.")
     end_seconds: float | MISSING = MISSING
-    part: str | MISSING = Field(default=MISSING, description="File within the file, such as an e-mail's attachment.")
+    part: str | MISSING = Field(default=MISSING, description="Path of an inner file, such as an e-mail's attachment.")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:

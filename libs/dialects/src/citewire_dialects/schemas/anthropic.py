@@ -87,13 +87,15 @@ class MessagesRequest(CompatibleRequest):
 class CountRequest(MessagesRequest):
     """A conversation for counting tokens."""
 
-    max_tokens: MaxTokens = Field(default=1, description="Changes no count.")
+    max_tokens: MaxTokens = Field(default=1, description="Ignored.")
 
 
 class CountDetails(ResponseModel):
     """The result of a token count."""
 
-    estimated: Literal[True] = Field(description="From the text's length and script: vocabularies of models differ.")
+    estimated: Literal[True] = Field(
+        description="Estimated from the text's length and script, because models' vocabularies differ."
+    )
     passages: Literal["not_counted"] = Field(description="Passages are found only when the question is asked.")
 
 
@@ -122,7 +124,7 @@ class ModelEntry(ResponseModel):
     id: str = Field(examples=["grounded"])
     type: Literal["model"]
     display_name: str = Field(examples=["grounded"])
-    created_at: datetime = Field(description="1970 of those that come with Citewire.")
+    created_at: datetime = Field(description="1970 for built-in profiles.")
     lifecycle: Literal["active"]
 
     @classmethod
@@ -199,7 +201,7 @@ class ToolUseBlock(ResponseModel):
     type: Literal["tool_use"]
     id: str = Field(examples=["call_0a1b2c"])
     name: str = Field(examples=["weather"])
-    input: JsonObject = Field(description="Empty where the block begins.", examples=[{"city": "Oslo"}])
+    input: JsonObject = Field(description="Empty at the start of the block.", examples=[{"city": "Oslo"}])
 
 
 ContentBlock = TextBlock | ToolUseBlock

@@ -59,23 +59,23 @@ class TextParam(RequestModel):
 
 
 class CitationsParam(RequestModel):
-    """Whether what is said from a search result is cited."""
+    """Whether statements from a search result are cited."""
 
     enabled: StrictBool = True
 
 
 class SearchResultParam(RequestModel):
-    """A search result of the caller's own: each of its texts is a passage of the answer."""
+    """A search result from the request: each of its texts is a passage for the answer."""
 
     type: Literal["search_result"]
     source: Annotated[StrictStr, Field(min_length=1, max_length=4_000)] = Field(
-        description="Where it is from; citations say it again.", examples=["https://example.org/report"]
+        description="Where the result comes from; citations repeat it.", examples=["https://example.org/report"]
     )
     title: Annotated[StrictStr, Field(min_length=1, max_length=1_000)] = Field(examples=["Annual report"])
     content: Annotated[list[TextParam], Field(min_length=1, max_length=MAX_BROUGHT)] = Field(
-        description="A citation names the texts that it is from by their place here."
+        description="Citations refer to these texts by their position."
     )
-    citations: CitationsParam | None = Field(default=None, description="Absent: cited, as every passage is here.")
+    citations: CitationsParam | None = Field(default=None, description="Absent: it is cited, like every passage.")
     cache_control: Unread
 
     @property
@@ -91,7 +91,7 @@ ResultContent = Annotated[
 
 
 class ToolUseParam(RequestModel):
-    """A call of a tool, as an answer made it."""
+    """A tool call from an earlier answer."""
 
     type: Literal["tool_use"]
     id: StrictStr = Field(examples=["call_0a1b2c"])
@@ -123,7 +123,7 @@ Block = Annotated[
 
 
 class MessageParam(RequestModel):
-    """A message of the conversation. An answer may be sent back with all that it came with."""
+    """A message of the conversation. An answer may be sent back with all its fields."""
 
     role: Literal["user", "assistant"]
     content: StrictStr | list[Block]
@@ -213,7 +213,7 @@ class ToolChoiceParam(RequestModel):
     """Whether tools are called."""
 
     type: Literal["auto", "any", "tool", "none"]
-    name: StrictStr | None = Field(default=None, description="Of type `tool`: the one that is to be called.")
+    name: StrictStr | None = Field(default=None, description="For type `tool`: the tool to call.")
     disable_parallel_tool_use: StrictBool | None = None
 
     @model_validator(mode="after")

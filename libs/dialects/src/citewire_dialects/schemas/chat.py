@@ -18,7 +18,8 @@ class RunCancelled(ResponseModel):
 
     run_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
     state: Literal["running", "done", "cancelled", "failed"] = Field(
-        description="The state before cancelling: a `running` one stops now, others had ended.", examples=["running"]
+        description="The state before cancelling: a `running` run stops now; others had already ended.",
+        examples=["running"],
     )
 
 
@@ -29,7 +30,7 @@ class ConversationCreated(ResponseModel):
 
 
 class Step(ResponseModel):
-    """Something that was decided or left out on the way, in words that a user can read."""
+    """A decision or an omission during the chat, in words for users."""
 
     name: str = Field(examples=["plan"])
     text: str = Field(examples=["The documents are searched by meaning."])
@@ -82,7 +83,7 @@ class Citation(PlaceFields):
     category: str | MISSING = Field(default=MISSING, description="The document's.", examples=["Food"])
     url: str | MISSING = MISSING
     computed: bool | MISSING = Field(
-        default=MISSING, description="True if the text was computed from rows, so that it isn't in the document."
+        default=MISSING, description="True if the text was computed from rows, so that the document doesn't contain it."
     )
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
 
@@ -116,7 +117,7 @@ class ChatEnd(ResponseModel):
     )
     refusal: str | MISSING = Field(
         default=MISSING,
-        description="Why there is no JSON, with `response_format`.",
+        description="With `response_format`: why there is no JSON.",
         examples=["The passages don't say a year."],
     )
 
@@ -173,7 +174,7 @@ class QuoteVerdict(ResponseModel):
     names: ClassVar[Names] = {"index": "number"}
 
     quote: str = Field(
-        description="Text from the passage; empty if nothing in it is close, or if it was computed.",
+        description="Text from the passage; empty if nothing in the passage is close, or if the passage was computed.",
         examples=["Revenue grew by 12 %, to 4.2 million euros."],
     )
     quote_start: Count = Field(description="Where the quote starts in the passage's text.", examples=[0])
@@ -275,7 +276,7 @@ class TokenUsage(ResponseModel):
     )
     cache_write_prompt_tokens: Count | MISSING = Field(
         default=MISSING,
-        description="Tokens that it wrote to its cache, if any and if it bills that.",
+        description="Prompt tokens that the provider wrote to its cache, if any and if it bills that.",
         examples=[128],
     )
 
@@ -323,7 +324,7 @@ class ChatAnswer(ResponseModel):
     profile: str = Field(examples=["documents"])
     answer: str = Field(examples=["Revenue grew by 12 %."])
     tool_calls: list[ToolCallParam] | MISSING = Field(default=MISSING, description="For the request's tools.")
-    refusal: str | MISSING = Field(default=MISSING, description="Why there is no JSON, with `response_format`.")
+    refusal: str | MISSING = Field(default=MISSING, description="With `response_format`: why there is no JSON.")
     citations: list[Citation]
     sources: list[Source] | MISSING = MISSING
     decision: Decision | MISSING = MISSING
@@ -340,10 +341,10 @@ class ChatAnswer(ResponseModel):
 
 
 class StoredUsage(TokenUsage):
-    """Tokens that an answer spent."""
+    """Tokens that an answer used."""
 
     estimated: Literal[True] | MISSING = Field(
-        default=MISSING, description="Only if the answer was cut off, so that nobody counted."
+        default=MISSING, description="Only if the answer was cut off, so that the counts are estimates."
     )
 
 

@@ -63,14 +63,14 @@ Subject = Annotated[
     StrictStr,
     Field(max_length=206, description="`user:ID`, `group:NAME` or `everyone`.", examples=["group:hr"]),
 ]
-_READERS = "Subjects who alone may read it, of those who may read its collection; empty: all of them."
+_READERS = "Of those who may read its collection, only these subjects may read it; empty means all of them."
 Readers = Annotated[list[Subject], Field(max_length=200, description=_READERS)]
 
 
 class ValidityFields(RequestModel):
     """From when, and until when, a document is found."""
 
-    valid_from: Moment | None = Field(default=None, description="Before, it isn't found.")
+    valid_from: Moment | None = Field(default=None, description="Start of its validity; it isn't found before then.")
     valid_until: LastMoment | None = Field(default=None, description="End of its validity.")
 
 
@@ -122,7 +122,9 @@ class AddressBody(FilingFields):
             examples=["https://example.org/report.pdf"],
         ),
     ]
-    file_name: FileName | None = Field(default=None, description="Default: from its server or URL.")
+    file_name: FileName | None = Field(
+        default=None, description="Default: the name in the server's response or the URL."
+    )
     type: DocumentType = "file"
     title: Annotated[StrictStr, Field(max_length=500)] = ""
 
@@ -148,11 +150,11 @@ class DocumentForm(RequestModel):
     collection: Annotated[str, Field(max_length=128)] | MISSING = Field(
         default=MISSING, description="Created on first use."
     )
-    tags: str | MISSING = Field(default=MISSING, description="Repeatable; a JSON list, or separated by commas.")
+    tags: str | MISSING = Field(default=MISSING, description="Repeatable, or a JSON list, or separated by commas.")
     metadata: str | MISSING = Field(default=MISSING, description="A JSON object.")
     path: str | MISSING = Field(
         default=MISSING,
-        description="The file's path in its folder, with `/` between; lists and citations show it as `file_name`.",
+        description="The file's relative path, with `/` as separator; lists and citations show it as `file_name`.",
         examples=["handbook/travel.md"],
     )
     url: Annotated[str, Field(max_length=2048)] | MISSING = MISSING
@@ -237,14 +239,14 @@ class Enrichment(ResponseModel):
         description="`pending` with an `error` is retried automatically, `failed` with `:retry`.", examples=["done"]
     )
     fields: list[Literal["summary", "entity_type", "category", "tags"]] = Field(
-        description="Fields whose value it wrote and nobody has changed since.", examples=[["category", "tags"]]
+        description="Fields that it filled in and nobody has changed since.", examples=[["category", "tags"]]
     )
     source: Literal["model", "rules"] | None = Field(examples=["model"])
     error: EnrichmentProblem | MISSING = MISSING
 
 
 class IngestProgress(ResponseModel):
-    """How far a worker is with a document's latest version."""
+    """How far a worker has got with a document's latest version."""
 
     stage: Stage | None = Field(examples=["embed"])
     done: Count = Field(description="Pages while a PDF is read, chunks while embedding.", examples=[12])
@@ -285,7 +287,9 @@ class Document(ResponseModel):
     enrichment: Enrichment | MISSING = Field(
         default=MISSING, description="Only for documents that were or will be enriched."
     )
-    valid_from: Time | MISSING = Field(default=MISSING, description="Before, it isn't found.")
+    valid_from: Time | MISSING = Field(
+        default=MISSING, description="Start of its validity; it isn't found before then."
+    )
     valid_until: Time | MISSING = Field(default=MISSING, description="End of its validity.")
     pages: Count | MISSING = Field(default=MISSING, examples=[12])
     url: str | MISSING = MISSING
@@ -325,8 +329,8 @@ class CollectionBody(RequestModel):
     name: CollectionName
     enrich: StrictBool = Field(
         default=False,
-        description="Whether what its documents lack of summary, kind, category and tags is filled: by a language "
-        "model where there is one, which costs.",
+        description="Whether missing summaries, kinds, categories and tags of its documents are filled in: by a "
+        "language model if there is one, which costs money.",
     )
 
 

@@ -51,13 +51,13 @@ class AnswerMessage(ResponseModel):
         description="Empty if there is a refusal, or only tool calls.",
         examples=["Revenue grew by 12 %[ref:1]."],
     )
-    refusal: str | None = Field(description="Why there is no JSON, with `response_format`.", examples=[None])
+    refusal: str | None = Field(description="With `response_format`: why there is no JSON.", examples=[None])
     annotations: list[Annotation]
     tool_calls: list[ToolCallParam] | MISSING = MISSING
 
 
 class CompletionChoice(ResponseModel):
-    """There is one."""
+    """The only choice."""
 
     index: Count = Field(examples=[0])
     message: AnswerMessage
@@ -79,7 +79,7 @@ class Completion(ResponseModel):
 class FunctionChunk(ResponseModel):
     """The next fragment of a call's function."""
 
-    name: str | MISSING = Field(default=MISSING, description="Of a call's first delta.", examples=["weather"])
+    name: str | MISSING = Field(default=MISSING, description="Only in a call's first delta.", examples=["weather"])
     arguments: str = Field(examples=['{"ci'])
 
 
@@ -87,7 +87,7 @@ class ToolCallChunk(ResponseModel):
     """The next fragment of a tool call."""
 
     index: Count = Field(examples=[0])
-    id: str | MISSING = Field(default=MISSING, description="Of a call's first delta.", examples=["call_0a1b2c"])
+    id: str | MISSING = Field(default=MISSING, description="Only in a call's first delta.", examples=["call_0a1b2c"])
     type: Literal["function"] | MISSING = MISSING
     function: FunctionChunk
 
@@ -97,13 +97,13 @@ class Delta(ResponseModel):
 
     role: Literal["assistant"] | MISSING = MISSING
     content: str | MISSING = Field(default=MISSING, examples=["Revenue grew"])
-    refusal: str | MISSING = Field(default=MISSING, description="Why there is no JSON, with `response_format`.")
+    refusal: str | MISSING = Field(default=MISSING, description="With `response_format`: why there is no JSON.")
     tool_calls: list[ToolCallChunk] | MISSING = MISSING
     annotations: list[Annotation] | MISSING = Field(default=MISSING, description="On the last delta with a choice.")
 
 
 class ChunkChoice(ResponseModel):
-    """There is one."""
+    """The only choice."""
 
     index: Count = Field(examples=[0])
     delta: Delta

@@ -20,8 +20,10 @@ class MessagePart(BaseModel):
 
     type: StrictStr
     text: StrictStr = ""
-    url: StrictStr = Field(default="", description="Of a part of type file: `https://…`, or `data:image/png;base64,…`.")
-    media_type: StrictStr = Field(default="", alias="mediaType", description="Of a part of type file.")
+    url: StrictStr = Field(
+        default="", description="For a part of type `file`: `https://…`, or `data:image/png;base64,…`."
+    )
+    media_type: StrictStr = Field(default="", alias="mediaType", description="For a part of type `file`.")
 
 
 class PlainMessage(RequestModel):
@@ -122,8 +124,8 @@ class ChatRequest(ScopeFields):
         | None
     ) = Field(
         default=None,
-        description="The conversation, oldest first; the user's last one is the question, which what tools gave back "
-        "may follow.",
+        description="The conversation, oldest first. The last user message is the question; only tool calls and their "
+        "results may follow it.",
     )
     profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
     conversation_id: UUID | None = Field(default=None, description="Continues a conversation; absent: starts one.")
@@ -148,8 +150,7 @@ class ChatRequest(ScopeFields):
     )
     keep: StrictBool | None = Field(
         default=None,
-        description="True keeps the chat as a conversation, where the profile leaves that to the request; false keeps "
-        "none.",
+        description="True stores the chat as a conversation, if the profile leaves that to the request; false doesn't.",
     )
     time_zone: Annotated[StrictStr, Field(max_length=64)] | None = Field(
         default=None,
@@ -158,8 +159,8 @@ class ChatRequest(ScopeFields):
     )
     grace_seconds: Annotated[StrictInt, Field(ge=0, le=60)] = Field(
         default=0,
-        description="How long the run goes on without a reader, from its first frame on; 0 stops it when its reader "
-        "leaves. With more, `GET /v1/chat/{run_id}/events` resumes it.",
+        description="How long the run continues without a reader after its first frame; 0 stops it when its reader "
+        "leaves. If above 0, `GET /v1/chat/{run_id}/events` resumes it.",
     )
     detach: StrictBool = Field(default=False, description="True lets the run continue to its end without a client.")
     id: Any = Field(

@@ -95,7 +95,7 @@ class ResponseUsage(ResponseModel):
 
 
 class ResponseConversation(ResponseModel):
-    """The conversation that question and answer are kept in."""
+    """The conversation in which question and answer are stored."""
 
     id: str = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
 
@@ -210,7 +210,7 @@ class ItemEvent(Numbered):
 
 
 class SearchEvent(Numbered):
-    """How far the search is."""
+    """The state of the search."""
 
     type: Literal[
         "response.file_search_call.in_progress",
@@ -235,7 +235,7 @@ class PartEvent(_OfPart):
 
 
 class TextDeltaEvent(_OfPart):
-    """Text that is new."""
+    """New text."""
 
     type: Literal["response.output_text.delta"]
     delta: str = Field(examples=["Revenue grew"])

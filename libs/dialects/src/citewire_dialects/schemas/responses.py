@@ -160,10 +160,12 @@ class ResponsesRequest(OpenAiRequest):
         default=None, description="Absent: all documents that the profile searches."
     )
     tool_choice: Annotated[Any, only("auto", "required", {"type": "file_search"}, why=_NO_OTHER_TOOLS)] = None
-    max_tool_calls: Annotated[StrictInt, Field(ge=1)] | None = Field(default=None, description="There is one search.")
+    max_tool_calls: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None, description="Ignored: there is always one search."
+    )
     parallel_tool_calls: StrictBool | None = None
     include: list[Literal["file_search_call.results", "reasoning.encrypted_content"]] | None = Field(
-        default=None, description="`file_search_call.results` are the passages; of reasoning there is none to include."
+        default=None, description="`file_search_call.results` are the passages; there is no reasoning to include."
     )
     truncation: Annotated[
         Any, only("auto", why="the oldest messages are left out where a conversation is too long")

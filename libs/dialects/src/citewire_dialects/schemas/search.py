@@ -33,8 +33,8 @@ class SearchBody(SearchOptions, ScopeFields):
     rerank: StrictBool = Field(default=False, description="Reranks the results with a rerank model.")
     rerank_seconds: RerankSeconds | None = Field(
         default=None,
-        description="How long that may take; what it had no time for follows in the order of the search. Absent means "
-        "what the operator set, 3 unless changed.",
+        description="Time limit for reranking; results that it doesn't reach follow in the order of the search. "
+        "Absent: the operator's setting, 3 by default.",
     )
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a result.")
     dense_weight: Score | None = Field(
@@ -47,7 +47,8 @@ class SearchBody(SearchOptions, ScopeFields):
     )
     keep_duplicates: StrictBool = Field(
         default=False,
-        description="Keeps near-duplicates of better results, which are otherwise left out and listed there.",
+        description="Keeps near-duplicates of better results; otherwise they are left out and listed in "
+        "`duplicate_chunk_ids`.",
     )
     include: tuple[Literal["metadata"], ...] = Field(
         default=(), description="`metadata`: include each document's metadata and tags."
@@ -97,10 +98,10 @@ class SearchResult(PlaceFields):
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
     metadata: JsonObject | MISSING = Field(
         default=MISSING,
-        description="The document's, with `include: [metadata]`; left out of results whose metadata together with that "
-        "of those before is over 4 MiB.",
+        description="The document's metadata, with `include: [metadata]`; left out of results that would bring the "
+        "total above 4 MiB.",
     )
-    tags: list[str] | MISSING = Field(default=MISSING, description="The document's, with `include: [metadata]`.")
+    tags: list[str] | MISSING = Field(default=MISSING, description="The document's tags, with `include: [metadata]`.")
 
     @classmethod
     def from_proto(
@@ -116,7 +117,7 @@ class SearchResult(PlaceFields):
 
 
 class SearchUsage(ResponseModel):
-    """Tokens that a search spent."""
+    """Tokens that a search used."""
 
     embedding_tokens: Count = Field(examples=[4])
 
@@ -137,8 +138,8 @@ class SearchResults(ResponseModel):
     )
     topic_margin: float | MISSING = Field(
         default=MISSING,
-        description="By how much the results have more to do with the query than off-topic ones, in standard "
-        "deviations; `off_topic` is true below 0. Absent in `lexical`, and where it can't be told.",
+        description="How much more closely the results are related to the query than off-topic ones would be, in "
+        "standard deviations; `off_topic` is true below 0. Absent in `lexical`, and if it can't be determined.",
         examples=[5.1],
     )
     mode: SearchModeName = Field(examples=["hybrid"])
@@ -217,4 +218,4 @@ class Verification(ResponseModel):
     verified: list[VerifiedSentence] = Field(description="In the order of the sentences.")
     uncited: list[UncitedSentence] = Field(description="Sentences that state facts and cite nothing.")
     cited: list[int] = Field(description="Numbers of the passages that markers refer to.", examples=[[1]])
-    invalid_markers: Count = Field(description="Markers whose number isn't a passage's.", examples=[0])
+    invalid_markers: Count = Field(description="Number of markers that refer to no passage.", examples=[0])

@@ -38,10 +38,10 @@ class SpaceChoice(RequestModel):
 
     model: Annotated[StrictStr, Field(min_length=1, max_length=200)] = Field(examples=["text-embedding-3-small"])
     revision: Annotated[StrictStr, Field(min_length=1, max_length=100)] | None = Field(
-        default=None, description="Absent: the one that is offered.", examples=["1"]
+        default=None, description="Absent: that of the model that is offered.", examples=["1"]
     )
     dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
-        default=None, description="Absent: those that are offered.", examples=[1536]
+        default=None, description="Absent: those of the model that is offered.", examples=[1536]
     )
 
 
@@ -57,17 +57,17 @@ class SwitchBody(RequestModel):
     space: SpaceChoice
     force: StrictBool = Field(
         default=False,
-        description="Also to a space that lacks vectors: searches miss those documents until it has them.",
+        description="Switches even to a space that lacks vectors; searches then miss documents that aren't embedded.",
     )
 
 
 _RELEVANCE = "Cosine similarity below which a chunk is hardly ever relevant."
-_ANSWERABLE = "Score of an extractive answer below which the passages don't answer."
+_ANSWERABLE = "Score of an extractive answer below which the passages don't answer the question."
 _OFF_TOPIC = (
-    "Cosine similarity at or below which a chunk has nothing to do with the question; else that is derived from the "
-    "space's scale, and from the words."
+    "Cosine similarity at or below which a chunk has nothing to do with the question; null: derived from the space's "
+    "scale and the question's words."
 )
-_WEIGHT = "Weight of the vectors in hybrid search; the words have the rest."
+_WEIGHT = "Weight of the vectors in hybrid search; the rest is the words' weight."
 
 
 class CalibrationValues(RequestModel):
@@ -102,9 +102,7 @@ class Calibration(ResponseModel):
     answerable_threshold: float | None = Field(description=_ANSWERABLE, examples=[0.38])
     dense_weight: float | None = Field(description=_WEIGHT, examples=[0.5])
     off_topic_threshold: float | None = Field(description=_OFF_TOPIC, examples=[0.1])
-    measured_at: Time | None = Field(
-        description="null where it came with the server.", examples=["2026-01-01T12:00:00Z"]
-    )
+    measured_at: Time | None = Field(description="null if it came with the server.", examples=["2026-01-01T12:00:00Z"])
     report: JsonObject = Field(examples=[{"questions": 1200}])
 
 
@@ -137,7 +135,7 @@ class Space(ResponseModel):
     items: Count = Field(description="Documents with a live version.", examples=[240])
     with_vectors: Count = Field(examples=[190])
     missing: Count = Field(description="Documents that still lack vectors.", examples=[50])
-    given_up: Count = Field(description="Documents whose embedding failed for good.", examples=[0])
+    given_up: Count = Field(description="Documents whose embedding failed permanently.", examples=[0])
     chunks: Count = Field(examples=[1810])
     chunks_with_vectors: Count = Field(examples=[1424])
     calibration: Calibration | None

@@ -15,7 +15,7 @@ _MOST_DIGITS = 15
 
 ColumnName = Annotated[
     StrictStr,
-    Field(min_length=1, max_length=300, description="Its name in the header, whatever the case.", examples=["Amount"]),
+    Field(min_length=1, max_length=300, description="Its name in the header, ignoring case.", examples=["Amount"]),
 ]
 PartName = Literal["year", "quarter", "month", "day", "year_month"]
 OperatorName = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "empty", "filled"]
@@ -49,13 +49,13 @@ class TableFilterBody(RequestModel):
 
     column: ColumnName
     op: OperatorName = Field(
-        description="Texts are equal in any case, and aren't greater or less. `ne` holds for empty cells too.",
+        description="Texts are compared ignoring case, and only for equality. `ne` is also true for empty cells.",
         examples=["ge"],
     )
     values: Annotated[list[FilterValue], Field(max_length=500)] = Field(
         default_factory=list[str | bool | int | float],
-        description="One, for `in` up to 500, for `empty` and `filled` none. A date is like `2026-03-31`, and means "
-        "the whole day; a percentage `0.15` or `15%`.",
+        description="One value; up to 500 for `in`, none for `empty` and `filled`. A date like `2026-03-31` means the "
+        "whole day; a percentage is `0.15` or `15%`.",
         examples=[["2026-03-31"]],
     )
     part: Part = None
@@ -114,7 +114,7 @@ class TableQueryBody(RequestModel):
     )
     filters: Annotated[list[TableFilterBody], Field(max_length=50)] = Field(
         default_factory=list[TableFilterBody],
-        description="Conditions that all must hold.",
+        description="Conditions, all of which must hold.",
         examples=[[{"column": "Date", "part": "year", "op": "eq", "values": [2026]}]],
     )
     group_by: Annotated[list[TableGroupBody], Field(max_length=10)] = Field(
@@ -130,13 +130,15 @@ class TableQueryBody(RequestModel):
         description="Default and tie-breaker: the order of the table, or of the groups.",
         examples=[[{"index": 2, "descending": True}]],
     )
-    limit: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=100, description="Most rows of the answer.")
+    limit: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
+        default=100, description="Maximum number of rows in the answer."
+    )
     sheet: Annotated[StrictStr, Field(max_length=300)] | None = Field(
         default=None, description="Needed only if tables of several sheets have the columns.", examples=["Sales"]
     )
     header_row: Annotated[StrictInt, Field(ge=1, le=2**31 - 1)] | None = Field(
         default=None,
-        description="Line of the header; needed only if several tables of a sheet have the columns.",
+        description="Row of the header; needed only if several tables of a sheet have the columns.",
         examples=[1],
     )
     version: Annotated[StrictInt, Field(ge=1, le=2**31 - 1)] | None = Field(
@@ -160,7 +162,7 @@ class TableQueryBody(RequestModel):
 class TableColumn(ResponseModel):
     """A column."""
 
-    name: str = Field(description="In the header, or the aggregate.", examples=["sum of Amount"])
+    name: str = Field(description="Its name in the header, or the aggregate.", examples=["sum of Amount"])
     type: TypeName = Field(description="The type of most of its cells.", examples=["currency"])
     currency: str | MISSING = Field(default=MISSING, description="As the table writes it.", examples=["€"])
 
@@ -180,9 +182,9 @@ class DocumentTable(ResponseModel):
     """A table of a document."""
 
     sheet: str | MISSING = Field(default=MISSING, description="Absent if the format has no sheets.", examples=["Sales"])
-    header_row: Id = Field(description="Line of the header.", examples=[1])
+    header_row: Id = Field(description="Row of the header.", examples=[1])
     last_row: Id = Field(examples=[57])
-    row_count: Count = Field(description="Number of data lines.", examples=[56])
+    row_count: Count = Field(description="Number of data rows.", examples=[56])
     columns: list[DescribedColumn] = Field(description="At most 200.")
     refusal: str | MISSING = Field(
         default=MISSING,
@@ -205,8 +207,10 @@ class TableAnswerRow(ResponseModel):
         description="One per column, exact and formatted by type; null if empty.",
         examples=[["North", "1234.75"]],
     )
-    row_numbers: list[Id] = Field(description="Lines that it comes from, at most the first 100.", examples=[[2, 4]])
-    row_count: Count = Field(description="How many there are.", examples=[2])
+    row_numbers: list[Id] = Field(
+        description="Rows from which it was computed, at most the first 100.", examples=[[2, 4]]
+    )
+    row_count: Count = Field(description="Number of rows from which it was computed.", examples=[2])
 
 
 class TableAnswer(ResponseModel):
@@ -221,12 +225,12 @@ class TableAnswer(ResponseModel):
     rows: list[TableAnswerRow]
     total_rows: Count = Field(description="Number of rows without the limit.", examples=[4])
     excluded_rows: list[Id] = Field(
-        description="Lines left out as totals or notes, at most the first 100.", examples=[[58]]
+        description="Rows left out as totals or notes, at most the first 100.", examples=[[58]]
     )
     skipped_values: Count = Field(
-        description="Values that aren't of their column's type, and count as empty.", examples=[0]
+        description="Number of values that don't have their column's type and so count as empty.", examples=[0]
     )
-    skipped_rows: list[Id] = Field(description="Lines of the first 100 of these.", examples=[[]])
+    skipped_rows: list[Id] = Field(description="The rows of these values, at most the first 100.", examples=[[]])
 
     @classmethod
     def from_proto(cls, response: table_pb2.QueryTableResponse) -> "TableAnswer":

@@ -141,7 +141,7 @@ class Embeddings(ResponseModel):
 class RerankResult(ResponseModel):
     """A text's relevance."""
 
-    index: Count = Field(description="Of the text in the request.", examples=[1])
+    index: Count = Field(description="The text's index in the request.", examples=[1])
     relevance_score: float = Field(examples=[0.91])
     document: RerankDocument | MISSING = Field(default=MISSING, description="With `return_documents`.")
 

@@ -45,8 +45,8 @@ class Operation(RequestModel):
     key: Key | None = Field(default=None, description="For `create` and `replace`: this operation's Idempotency-Key.")
     document: dict[str, Any] | None = Field(
         default=None,
-        description="Of `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose "
-        "`content` is base64. Of `update`: the body of `PATCH /v1/documents/{document_id}`.",
+        description="For `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file "
+        "whose `content` is base64. For `update`: the body of `PATCH /v1/documents/{document_id}`.",
     )
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ _PROBLEMS = {
     400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
     401: "The API key, token or session is missing, unknown, revoked or expired, or the sign-in failed.",
     402: "A budget is used up: `budget`, `limit_usd`, `left_usd` and `resets_at` have the details.",
-    403: "The caller's role doesn't allow it, or the key hasn't the scope that this needs: `scope` names it.",
+    403: "The caller's role doesn't allow this, or the key lacks the required scope, which `scope` names.",
     404: "Something that the request names doesn't exist in the caller's scope.",
     409: "The request conflicts with the current state.",
     413: "The body is larger than the limit.",
@@ -57,7 +57,7 @@ def problems(*statuses: int) -> dict[int | str, Docs]:
 
 def deleted(*statuses: int) -> Docs:
     """Returns the arguments of a route that deletes something and returns no body."""
-    description = {"response_description": "It is gone."}
+    description = {"response_description": "Deleted or removed."}
     return {"status_code": 204, "response_class": Response, "responses": problems(*statuses), **description}
 
 

@@ -56,8 +56,8 @@ async def idempotency_key(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="The same key with the same request is done once and answered the same, for 24 hours; with "
-            "another request it is a 409.",
+            description="For 24 hours, repeating a request with the same key returns the first response instead of "
+            "running it again. The same key with a different request is a 409.",
             json_schema_extra={"maxLength": MAX_KEY},
         ),
     ] = None,

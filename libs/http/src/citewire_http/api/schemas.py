@@ -102,7 +102,7 @@ class Problem(ResponseModel):
     errors: list[FieldError]
     types: list[str] | MISSING = Field(default=MISSING, description="For `PROVIDER_MISSING`: the missing providers.")
     budget: str | MISSING = Field(default=MISSING, description="For `BUDGET_EXCEEDED`: the budget that is used up.")
-    resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
+    resets_at: str | MISSING = Field(default=MISSING, description="When the budget's next period begins.")
     provider: str | MISSING = Field(default=MISSING, description="For provider errors: the provider, with its `model`.")
     model: str | MISSING = MISSING
     scope: str | MISSING = Field(default=MISSING, description="For `SCOPE_MISSING`: the required scope.")
@@ -111,8 +111,10 @@ class Problem(ResponseModel):
         description="For `RATE_LIMITED` and `STORAGE_FULL`: the limit, by measure and scope.",
         examples=["requests-user"],
     )
-    quota: int | MISSING = Field(default=MISSING, description="What it allows.")
-    window_seconds: int | MISSING = Field(default=MISSING, description="The period; absent: at every moment.")
+    quota: int | MISSING = Field(default=MISSING, description="What the limit allows.")
+    window_seconds: int | MISSING = Field(
+        default=MISSING, description="The period; absent: the limit applies at any time."
+    )
     used: int | MISSING = Field(default=MISSING, description="For `STORAGE_FULL`: stored bytes.")
     size_bytes: int | MISSING = Field(
         default=MISSING, description="For `STORAGE_FULL`: size of the rejected upload in bytes."
@@ -120,7 +122,7 @@ class Problem(ResponseModel):
     limit_usd: float | MISSING = MISSING
     left_usd: float | MISSING = MISSING
     request_id: str = Field(examples=["0193a1b2c3d4"])
-    error: OpenAiError | MISSING = Field(default=MISSING, description="On the routes of OpenAI's clients.")
+    error: OpenAiError | MISSING = Field(default=MISSING, description="Only on routes for OpenAI's clients.")
 
 
 class Nothing(ResponseModel):

@@ -39,7 +39,9 @@ def _moment(value: object, after: timedelta) -> datetime:
 
 def _schema(day: str) -> WithJsonSchema:
     schema: dict[str, Any] = {"type": "string", "examples": ["2026-12-31", "2026-12-31T08:00:00+01:00"]}
-    return WithJsonSchema(schema | {"description": f"A time with its offset, else in UTC; of a day, its {day} in UTC."})
+    return WithJsonSchema(
+        schema | {"description": f"A time, in UTC unless it has an offset; a day means its {day} in UTC."}
+    )
 
 
 Moment = Annotated[datetime, BeforeValidator(lambda value: _moment(value, timedelta())), _schema("beginning")]

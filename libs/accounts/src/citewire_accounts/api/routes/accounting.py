@@ -88,7 +88,9 @@ Format = Annotated[
 ]
 
 OfUser = Annotated[
-    str | None, Query(min_length=1, max_length=128, description="Only this user's. For owners and admins."), Clean
+    str | None,
+    Query(min_length=1, max_length=128, description="Only the usage or limits of this user. For owners and admins."),
+    Clean,
 ]
 OfKey = Annotated[
     str | None, Query(min_length=1, max_length=128, description="Only the calls of this API key, by its id."), Clean
@@ -129,7 +131,7 @@ async def get_usage(
     source: SourceName = UsageSource.CALLS,
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Response:
-    """Adds up the usage of the organisation, a user or an API key. Other users than owners and admins see their own."""
+    """Adds up the usage of the organisation, a user or an API key. Users who aren't owners or admins see their own."""
     start, end = read_span(from_, to, datetime.now(UTC))
     groups = read_groups(group_by, source)
     everyone = is_admin(tenant)

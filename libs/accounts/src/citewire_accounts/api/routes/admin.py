@@ -42,7 +42,7 @@ From = Annotated[
     Query(alias="from", max_length=40, description="A day (UTC) or a time (RFC 3339); absent: 30 days before now."),
 ]
 To = Annotated[str | None, Query(max_length=40, description="A day (inclusive) or a time (exclusive); absent: now.")]
-User = Annotated[str | None, Query(max_length=128, description="Only this user's."), Clean]
+User = Annotated[str | None, Query(max_length=128, description="Only events of this user."), Clean]
 ActionName = Annotated[Action | None, Query(description="Only this action.")]
 ObjectName = Annotated[
     str | None, Query(alias="object", max_length=300, description="Only events of this object: `document:17`."), Clean

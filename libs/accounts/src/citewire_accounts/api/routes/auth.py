@@ -87,7 +87,7 @@ async def come_back(request: Request, services: AccountsDep) -> Response:
     responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
 )
 async def come_back_from(issuer: str, request: Request, services: AccountsDep) -> Response:
-    """Does the same if there are several providers, for one that doesn't identify itself in its responses."""
+    """Does the same for a provider that doesn't identify itself in its responses, if there are several providers."""
     return await come_back(request, services)
 
 

@@ -44,7 +44,9 @@ class Erasure(ResponseModel):
     successor: str = Field(description="The name that replaces the user in accounts.", examples=["erased:5f0c2a6b7e13"])
     documents: Literal["delete", "keep"]
     state: Literal["running", "done"] = Field(examples=["running"])
-    erased_documents: Count = Field(description="Number so far deleted or given to the successor.", examples=[12])
+    erased_documents: Count = Field(
+        description="Number of documents deleted or given to the successor so far.", examples=[12]
+    )
     created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
     finished_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:37:00Z"])
 

@@ -20,11 +20,13 @@ class ExportLine(ResponseModel):
     """A line of an export."""
 
     kind: str = Field(
-        description="`export` in the first line, `end` in the last, which a broken export lacks; else the row's table.",
+        description="`export` in the first line; `end` in the last, which an incomplete export lacks; else the row's "
+        "table.",
         examples=["corpus.documents"],
     )
     record: dict[str, Any] = Field(
-        description="`export`: `organisation`, `user`, `at`; `end`: `records`, lines between; else a row by columns.",
+        description="For `export`: `organisation`, `user`, `at`. For `end`: `records`, the number of rows. Else the "
+        "row, by columns.",
         examples=[{"document_id": 17, "owner": "bob", "title": "Minutes"}],
     )
 
@@ -44,7 +46,7 @@ class JsonLines(ByteStream):
     responses={200: {"model": ExportLine}, **problems(403, 503)},
 )
 async def export_user(user: str, tenant: TenantDep, services: AccountsDep) -> Response:
-    """Streams all rows that name a user, except secrets, as JSON lines. Only two lines mean that nothing is stored.
+    """Streams all rows that name a user, except secrets, as JSON lines. If there are only two lines, nothing is stored.
 
     For owners and admins, and for users about themselves.
     """

@@ -32,7 +32,9 @@ OfScope = Annotated[
     ScopeName, Query(description="`user`: the caller's. `org`: the whole organisation's, for owners and admins.")
 ]
 OfUser = Annotated[
-    str | None, Query(min_length=1, max_length=128, description="Only this user's. For owners and admins."), Clean
+    str | None,
+    Query(min_length=1, max_length=128, description="Only this user's keys. For owners and admins."),
+    Clean,
 ]
 
 
