@@ -338,7 +338,7 @@ def check_spent(response: httpx.Response) -> None:
     assert response.headers["content-type"] == "application/problem+json"
     assert response.headers["retry-after"] == "813"
     problem = response.json()
-    assert (problem["reason"], problem["title"]) == ("BUDGET_EXCEEDED", "A budget is spent")
+    assert (problem["reason"], problem["title"]) == ("BUDGET_EXCEEDED", "A budget is used up")
     assert (problem["budget"], problem["limit_usd"], problem["left_usd"]) == ("org", 5.0, 0.25)
     assert problem["resets_at"] == "2026-12-01T00:00:00Z"
 

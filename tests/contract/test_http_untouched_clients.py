@@ -218,7 +218,7 @@ async def test_anthropics_client_gets_errors_of_its_own_kinds(
         pytest.param(
             {"n": 2},
             marks=pytest.mark.client(
-                "openai", "Chat completions, `n` above 1", refused="n: must be 1 or absent: there is one answer"
+                "openai", "Chat completions, `n` above 1", refused="n: must be 1 or absent: there is always one answer"
             ),
         ),
         pytest.param(
@@ -226,7 +226,7 @@ async def test_anthropics_client_gets_errors_of_its_own_kinds(
             marks=pytest.mark.client(
                 "openai",
                 "Chat completions, `logprobs`",
-                refused="logprobs: must be false or absent: those of providers aren't passed on",
+                refused="logprobs: must be false or absent: log probabilities of providers aren't passed on",
             ),
         ),
         pytest.param(

@@ -429,7 +429,7 @@ async def test_a_providers_code_is_never_handed_to_another(http: httpx.AsyncClie
         ):
             with pytest.raises(Unauthenticated) as caught:
                 await sign_in.finish(departure.pending, came_back_to, {**answer, **more}, "")
-            assert (caught.value.reason, "another identity provider" in caught.value.message) == (
+            assert (caught.value.reason, "a different identity provider" in caught.value.message) == (
                 "SIGN_IN_FAILED",
                 True,
             )
@@ -447,5 +447,5 @@ async def test_who_names_itself_or_is_alone_has_the_common_address(liar: Liar, h
         sign_in = sign_in_at({"default": liar, "other": other}, http)
         departure = await sign_in.begin("other", "/")
         assert sent_with(departure)["redirect_uri"] == common
-        with pytest.raises(Unauthenticated, match="another identity provider"):
+        with pytest.raises(Unauthenticated, match="a different identity provider"):
             await sign_in.finish(departure.pending, CALLBACK, {"state": sent_with(departure)["state"], "code": "x"}, "")

@@ -234,7 +234,7 @@ async def test_with_certificates_a_token_counts_under_its_own_only(keys: Keys) -
     assert await verifier.verify(bound, SEARCH, OURS) == ANN
     with refused(Code.UNAUTHENTICATED, "bound to another certificate"):
         await verifier.verify(bound, SEARCH, THEIRS)
-    with refused(Code.UNAUTHENTICATED, "needs cnf"):
+    with refused(Code.UNAUTHENTICATED, "needs the claim cnf"):
         await verifier.verify(keys.token(), SEARCH, OURS)
     with refused(Code.PERMISSION_DENIED, "the certificate isn't one"):
         await verifier.verify(keys.token(cnf={"x5t#S256": "theirs"}), SEARCH, THEIRS)
@@ -328,7 +328,7 @@ def test_a_file_that_says_nonsense_stops_the_start(keys: Keys, words: str, chang
 def test_private_keys_are_refused_where_public_ones_belong(keys: Keys) -> None:
     jwk = to_jwk(keys.key().private.public_key()) | {"d": "A" * 43}
     keys.change(lambda issuers: issuers["citewire-gateway"].update(keys=[jwk]))
-    with pytest.raises(StartupError, match="holds a private key"):
+    with pytest.raises(StartupError, match="contains a private key"):
         keys.verifier()
 
 

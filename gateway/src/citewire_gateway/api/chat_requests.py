@@ -59,7 +59,7 @@ def make_chat_input(
     include = body.events()
     violations = Violations()
     if question is None:
-        violations.add("question", "is required (or messages)")
+        violations.add("question", "is required unless messages is given")
     else:
         _check_question(violations, asked.question_at, question, settings)
     top_k = profile.top_k.default if body.top_k is None else body.top_k

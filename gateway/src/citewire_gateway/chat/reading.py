@@ -26,7 +26,7 @@ _PAGE: Final = 100
 _MOST_CHUNKS: Final = 200
 """Maximum number per call."""
 _LINK: Final = re.compile(r"(?i)https?://|/")
-WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
+WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that were deleted._"
 _KEPT_DETAILS: Final = (
     "schema_version",
     "usage",

@@ -322,7 +322,7 @@ def _read_cursor(token: str) -> tuple[datetime | None, UUID | None]:
         return datetime.fromisoformat(when), UUID(which)
     except (ValueError, binascii.Error) as exc:
         raise InvalidArgument(
-            "the page token isn't one that this list gave",
+            "the page token didn't come from this list",
             reason="INVALID_PAGE_TOKEN",
             violations=[FieldViolation("page_token", "must be the next_page_token of the previous page")],
         ) from exc

@@ -112,13 +112,15 @@ class Profiles:
         if name in PROFILES:
             raise AlreadyExists(f"{name} is a built-in profile: choose another name", reason="PROFILE_EXISTS")
         if not _NAME.match(name):
-            raise invalid_field("name", "must be 1-64 of a-z, 0-9, - and _, beginning with a letter")
+            raise invalid_field("name", "must be 1-64 characters of a-z, 0-9, - and _, beginning with a letter")
         if base not in PROFILES:
             raise invalid_field("base", f"must be one of {', '.join(PROFILES)}")
         check_possible(apply_changes(PROFILES[base], changes, "changes"), "changes")
         known = {profile.name for profile in await self._store.list(tenant)}
         if name not in known and len(known) >= _MOST:
-            raise invalid_field("name", f"must be an existing one: there are already {_MOST}, the maximum")
+            raise invalid_field(
+                "name", f"must be the name of an existing profile: there are already {_MOST}, the maximum"
+            )
         return await self._store.put(tenant, name, base, description, changes)
 
     async def delete(self, tenant: Tenant, name: str) -> None:

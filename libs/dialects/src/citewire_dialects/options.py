@@ -213,7 +213,7 @@ def _meaningless(profile: Profile, changes: ProfileOptions) -> Iterator[tuple[st
     remembers = profile.history is not None if changes.history_tokens is None else changes.history_tokens > 0
     for name in ("condense", "keep_passages"):
         if getattr(changes, name) and not remembers:
-            yield name, f"where profile {profile.name} gives the model no history"
+            yield name, f"in profile {profile.name}, which gives the model no history"
     if changes.not_found_sentence is not None and profile.answer.grounding != generator_pb2.GROUNDING_STRICT:
         yield "not_found_sentence", f"in profile {profile.name}: the model says in its own words that nothing was found"
     if not (profile.rerank is not None if changes.rerank is None else changes.rerank):
@@ -227,7 +227,7 @@ def _meaningless(profile: Profile, changes: ProfileOptions) -> Iterator[tuple[st
     if changes.fuse_by_rank and mode != "hybrid":
         yield "fuse_by_rank", "unless mode is hybrid"
     if changes.min_score_calibrated and profile.min_score is None and changes.min_score is None:
-        yield "min_score_calibrated", "without min_score, which counts where the space has no threshold"
+        yield "min_score_calibrated", "without min_score, which applies if the space has no threshold"
 
 
 def check_possible(profile: Profile, at: str) -> None:
@@ -241,7 +241,7 @@ def check_possible(profile: Profile, at: str) -> None:
     violations.require(
         not (words_alone and profile.search.recent),
         f"{at}.mode",
-        f"can't be lexical in profile {profile.name}, which adds the most recent documents: dense or hybrid can",
+        f"must be dense or hybrid in profile {profile.name}, because it adds the most recent documents",
     )
     instructions = profile.answer.instructions
     violations.require(
@@ -257,7 +257,7 @@ def check_possible(profile: Profile, at: str) -> None:
         violations.require(
             min(profile.budget.input_tokens.values()) >= least,
             f"{at}.input_tokens",
-            f"must be at least {least} for each plan: history takes {profile.budget.reserve} of them",
+            f"must be at least {least} tokens for each plan: the history takes {profile.budget.reserve} of them",
         )
     violations.raise_if_any()
 

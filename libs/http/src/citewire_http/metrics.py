@@ -4,7 +4,7 @@ from prometheus_client import Counter
 
 REFUSED_CONNECTIONS = Counter(
     "citewire_refused_connections_total",
-    "Connections ended before their request ran: by status, or `full`, `replaced`, `body` without one.",
+    "Connections ended before their request ran, by status, or if they got none by cause: `full`, `replaced`, `body`.",
     ["cause"],
 )
 
@@ -12,7 +12,7 @@ SWEEPER_FAILURES = Counter("citewire_sweeper_failures_total", "Failed sweeper ro
 
 RUNS = Counter(
     "citewire_runs_total",
-    "Chat runs by outcome, counted by whichever gateway closed them: `lost` ones had lost theirs.",
+    "Chat runs by outcome, counted by the gateway that closed them; `lost` runs had lost their gateway.",
     ["outcome"],
 )
 

@@ -56,7 +56,7 @@ async def paced(pieces: AsyncIterable[bytes], pace: Pace, holding: Holding) -> A
             waited += time.monotonic() - begun
             received += len(piece)
             yield piece
-    raise no_place("another organisation was waiting for this upload's place; nothing was stored")
+    raise no_place("the upload had to make way for another organisation's; nothing was stored")
 
 
 def no_place(message: str) -> ResourceExhausted:

@@ -28,7 +28,7 @@ def translated() -> Generator[None]:
         raise _unavailable("another transaction got in the way", exc) from exc
     except psycopg.errors.ReadOnlySqlTransaction as exc:
         log.warning("database_read_only", error=str(exc))
-        raise _unavailable("the database is read-only: another one takes its place", exc) from exc
+        raise _unavailable("the database is read-only, because another one is taking over", exc) from exc
     except (psycopg.OperationalError, psycopg.InternalError) as exc:
         if isinstance(exc, psycopg.InternalError) and not is_lost_node(exc):
             raise

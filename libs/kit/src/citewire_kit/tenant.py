@@ -117,7 +117,7 @@ def current_tenant() -> Tenant:
     """
     tenant = _tenant.get()
     if tenant is None:
-        raise Unauthenticated("the call carries no tenant", reason="TENANT_MISSING")
+        raise Unauthenticated("the call has no tenant", reason="TENANT_MISSING")
     return tenant
 
 

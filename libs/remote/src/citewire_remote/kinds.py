@@ -84,7 +84,7 @@ def normalise_base(url: str) -> str:
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ValueError("must be an http or https URL, such as https://llm.example.com/v1")
     if parsed.user or parsed.password or parsed.query_string or parsed.fragment:
-        raise ValueError("must not carry credentials, a query or a fragment")
+        raise ValueError("must not contain credentials, a query or a fragment")
     path = parsed.path.rstrip("/")
     for endpoint in _ENDPOINTS:
         path = path.removesuffix(endpoint).rstrip("/")

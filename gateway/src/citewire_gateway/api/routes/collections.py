@@ -211,7 +211,10 @@ def _matching_space(choice: SpaceChoice, candidates: Sequence[common_pb2.Embeddi
     ]
     if not matches:
         names = ", ".join(dict.fromkeys(space.model for space in candidates)) or "none"
-        raise NotFound(f"there is no such space of {choice.model}; models: {names}", reason="SPACE_NOT_FOUND")
+        raise NotFound(
+            f"there is no such space of the model {choice.model}; there are spaces of: {names}",
+            reason="SPACE_NOT_FOUND",
+        )
     if len(matches) > 1:
         spaces = ", ".join(f"{space.revision} with {space.dimensions} dimensions" for space in matches)
         raise invalid_field("space", f"must have revision and dimensions: {choice.model} exists as {spaces}")

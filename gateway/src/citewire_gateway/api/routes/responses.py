@@ -112,7 +112,7 @@ async def cancel_response(response_id: str, tenant: TenantDep, services: Service
     """Always fails: only background responses can be cancelled, and there are none. Disconnect to stop an answer."""
     await _stored(tenant, services, response_id)
     raise FailedPrecondition(
-        "the response isn't a background one: close the connection of a stream to stop it", reason="WRONG_STATE"
+        "only background responses can be cancelled: to stop a stream, close its connection", reason="WRONG_STATE"
     )
 
 

@@ -29,7 +29,7 @@ async def authenticate_operator(request: Request, services: AccountsDep) -> Oper
     if not authenticator.is_operator(authorization):
         await find_caller(request, services)
         raise PermissionDenied(
-            "this is for the server's operators, with an operator's key; members have /v1/admin",
+            "this needs an operator's key; members of an organisation use /v1/admin",
             reason="PERMISSION_DENIED",
         )
     operator = await authenticator.operator_of(authorization, site_of_request(request))

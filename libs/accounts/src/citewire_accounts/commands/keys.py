@@ -36,8 +36,8 @@ def add_keys(commands: "Commands") -> None:
         "--group", action="append", dest="groups", help="a group of the key; may be repeated (default: its user's)"
     )
     listing = actions.add_parser("list", help="list keys, without the secrets")
-    rotating = actions.add_parser("rotate", help="give a key a new text and print it once")
-    rotating.add_argument("--overlap", default="24h", help="how long the previous text still works (default: 24h)")
+    rotating = actions.add_parser("rotate", help="replace a key by a new one with the same id and print it once")
+    rotating.add_argument("--overlap", default="24h", help="how long the previous key still works (default: 24h)")
     revoking = actions.add_parser("revoke", help="revoke a key; it stops working at once")
     for action in (creating, rotating):
         action.add_argument("--expires", help="when it stops working: 90d from now, or 2027-06-30 (default: never)")
@@ -57,7 +57,7 @@ async def _act(options: argparse.Namespace, store: IdentityStore, *, owner: bool
     org: str | None = options.org
     if org is None and not owner and options.action != "create":
         sys.stderr.write(
-            "name the organisation with --org: all of them can be seen only by the schema's owner "
+            "name the organisation with --org: only the schema's owner can see all of them "
             f"({DatabaseSettings.env_name('migrate_dsn')})\n"
         )
         return EXIT_USAGE
@@ -79,7 +79,9 @@ async def _create(options: argparse.Namespace, store: IdentityStore) -> None:
     violations = Violations()
     for name in ("org", "user"):
         violations.require(
-            is_token(getattr(options, name) or "local"), f"--{name}", "must be 1-128 of A-Z a-z 0-9 _ . : @ -"
+            is_token(getattr(options, name) or "local"),
+            f"--{name}",
+            "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -",
         )
     violations.require(1 <= len(options.name) <= 100, "--name", "must be 1-100 characters long")
     scopes = _scopes_in(options.scopes, violations)
@@ -122,14 +124,14 @@ async def _rotate(options: argparse.Namespace, store: IdentityStore) -> None:
         print_line(new.text)
         until = "" if info.previous_until is None else second_text(info.previous_until)
         sys.stderr.write(
-            f"{info.key_id} has this key now, which is shown only once; the one before works until {until}.\n"
+            f"{info.key_id} has this key now, which is shown only once; the previous one works until {until}.\n"
         )
 
 
 def _scopes_in(text: str | None, violations: Violations) -> tuple[Scope, ...]:
     names = [name.strip() for name in text.split(",")] if text is not None else SCOPES
     violations.require(
-        set(names) <= set(SCOPES), "--scopes", f"must be any of {', '.join(SCOPES)}, with commas between"
+        set(names) <= set(SCOPES), "--scopes", f"must be any of {', '.join(SCOPES)}, separated by commas"
     )
     return tuple(scope for scope in SCOPES if scope in names)
 
@@ -147,7 +149,7 @@ def expiry_in(text: str | None, violations: Violations) -> datetime | None:
     if moment is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     violations.require(
-        moment is not None and moment > now, "--expires", f"must be {_DURATIONS}, or a coming day such as 2027-06-30"
+        moment is not None and moment > now, "--expires", f"must be {_DURATIONS}, or a future day such as 2027-06-30"
     )
     return moment
 

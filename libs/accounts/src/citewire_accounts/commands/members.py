@@ -111,7 +111,7 @@ async def _act(options: argparse.Namespace, store: MemberStore, trail: AuditTrai
             return [_member(member) for member in await store.members(options.org)]
         case _, "create":
             if not is_token(options.user):
-                raise invalid_field("USER", "must be 1-128 of A-Z a-z 0-9 _ . : @ -")
+                raise invalid_field("USER", "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
             member = await store.add(options.org, options.user, options.role, by=None)
             objects = (f"user:{options.user}", f"role:{options.role}")
             trail.add(own_event(options.org, Action.USER_CREATE, objects, by=OPERATOR))

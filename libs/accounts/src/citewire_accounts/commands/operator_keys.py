@@ -45,7 +45,7 @@ async def run_operator_keys(options: argparse.Namespace) -> int:
     async def act(pool: Pool, owner: bool) -> int:
         if not owner:
             name = DatabaseSettings.env_name("migrate_dsn")
-            sys.stderr.write(f"operators' keys are the schema's owner's to make, list and revoke: set {name}\n")
+            sys.stderr.write(f"only the schema's owner can create, list and revoke operators' keys: set {name}\n")
             return EXIT_USAGE
         trail = AuditTrail(AuditStore(pool).write, process=OPERATOR)
         await _act(options, OperatorStore(pool), trail)

@@ -224,7 +224,7 @@ def _key_in(authorization: str | None) -> str:
         )
     key = _bearer_in(authorization)
     if not is_key(key):
-        raise Unauthenticated("the Authorization header holds no API key of the form 'Bearer cw_…'",
+        raise Unauthenticated("the Authorization header must have the form 'Bearer cw_…'",
                               reason="API_KEY_INVALID")  # fmt: skip
     return key
 

@@ -64,11 +64,14 @@ def _groups(issuer: Issuer, claims: Claims) -> tuple[str, ...]:
         return ()
     elsewhere = claims.get("_claim_names")
     if isinstance(elsewhere, Mapping) and issuer.groups_claim in elsewhere:
-        raise _refused(issuer.groups_claim, "is not in the token, as there are too many: let it name fewer groups")
+        raise _refused(
+            issuer.groups_claim, "is missing because there are too many groups: let the identity provider name fewer"
+        )
     groups = _texts(issuer.groups_claim, _value(claims, issuer.groups_claim))
     if len(groups) > MAX_GROUPS:
         raise _refused(
-            issuer.groups_claim, f"names {len(groups)} groups; at most {MAX_GROUPS} may be named: let it name fewer"
+            issuer.groups_claim,
+            f"names {len(groups)} groups, but at most {MAX_GROUPS} are allowed: let the identity provider name fewer",
         )
     for group in groups:
         if not 0 < len(group) <= MAX_GROUP_CHARS or not group.isprintable():

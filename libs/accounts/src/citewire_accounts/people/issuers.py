@@ -90,14 +90,14 @@ class Issuer(BaseModel):
     @classmethod
     def _is_a_name(cls, value: str) -> str:
         if not _NAME.fullmatch(value):
-            raise ValueError("must be 1-32 of a-z, 0-9 and -")
+            raise ValueError("must be 1-32 characters of a-z, 0-9 and -")
         return value
 
     @field_validator("user_prefix")
     @classmethod
     def _is_a_prefix(cls, value: str) -> str:
         if not _PREFIX.fullmatch(value):
-            raise ValueError("must be at most 32 of A-Z a-z 0-9 _ . : @ -")
+            raise ValueError("must be at most 32 characters of A-Z a-z 0-9 _ . : @ -")
         return value
 
     @field_validator("issuer")
@@ -114,13 +114,13 @@ class Issuer(BaseModel):
         if bool(self.org_claim) != bool(self.orgs):
             raise ValueError("orgs must list the organisations that org_claim may name")
         if not all(is_token(org) for org in self.organisations):
-            raise ValueError("an organisation must be 1-128 of A-Z a-z 0-9 _ . : @ -")
+            raise ValueError("an organisation must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
         if not self.client_id and not self.audience:
             raise ValueError("client_id (to sign in) or audience (for bearer tokens) must be set")
         if self.client_id and self.client_id == self.audience:
             raise ValueError("audience must differ from client_id: an ID token gives no access to this API")
         if self.client_id and "openid" not in self.request_scopes.split():
-            raise ValueError("request_scopes must have openid")
+            raise ValueError("request_scopes must contain openid")
         return self
 
     @property

@@ -325,7 +325,9 @@ class _Document(Generic[T]):
                 except Unavailable as exc:
                     self._error = exc
             if self._value is None:
-                raise self._error or Unavailable("it is being asked", reason="SERVICE_UNAVAILABLE", retry_after=1)
+                raise self._error or Unavailable(
+                    "the identity provider is still being asked", reason="SERVICE_UNAVAILABLE", retry_after=1
+                )
             return self._value
 
 
@@ -351,5 +353,7 @@ def _invalid(what: str) -> Unauthenticated:
 
 def _away(issuer: Issuer) -> Unavailable:
     return Unavailable(
-        f"the identity provider {issuer.name} can't be asked at the moment", reason="SERVICE_UNAVAILABLE", retry_after=5
+        f"the identity provider {issuer.name} can't be reached at the moment",
+        reason="SERVICE_UNAVAILABLE",
+        retry_after=5,
     )

@@ -175,7 +175,7 @@ def disabled(user_id: str) -> PermissionDenied:
 def suspended(org_id: str) -> PermissionDenied:
     """Returns the error for all members of a suspended organisation."""
     return PermissionDenied(
-        f"the organisation {org_id} is suspended: ask who runs this server", reason="ORGANISATION_SUSPENDED"
+        f"the organisation {org_id} is suspended: ask the server's operator", reason="ORGANISATION_SUSPENDED"
     )
 
 

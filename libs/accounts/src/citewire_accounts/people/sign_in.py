@@ -135,23 +135,25 @@ class SignIn:
         """
         begun = self._sealer.open(pending, _PENDING)
         if begun is None or not secrets.compare_digest(begun["state"].encode(), answer.get("state", "").encode()):
-            raise _failed("this browser began no such sign-in, or took too long: begin again at /v1/auth/login")
+            raise _failed("this browser didn't begin this sign-in, or took too long: begin again at /v1/auth/login")
         provider = self._choose(begun["issuer"])
         metadata = await provider.metadata()
         named = answer.get("iss", "" if metadata.names_issuer else provider.issuer.issuer)
         if named != provider.issuer.issuer or callback != begun.get(
             "callback", CALLBACK
         ):  # none: the version before began
-            raise _failed("the answer is of another identity provider than was asked")
+            raise _failed("the response is from a different identity provider than the one asked")
         if "code" not in answer:
             log.info("sign_in_refused", issuer=provider.issuer.name, error=answer.get("error", "")[:100])
             raise _failed("the identity provider didn't sign you in: begin again at /v1/auth/login")
         try:
             grant = await provider.exchange(answer["code"], begun["verifier"], self._public_url + callback)
         except RejectedGrantError as exc:
-            raise _failed("the identity provider doesn't take this code: begin again at /v1/auth/login") from exc
+            raise _failed("the identity provider didn't accept the code: begin again at /v1/auth/login") from exc
         if not grant.refresh_token:
-            raise _failed("the identity provider gave no refresh token: allow the client offline_access there")
+            raise _failed(
+                "the identity provider returned no refresh token: allow the client the scope offline_access there"
+            )
         claims = await _verified(provider, grant.id_token, nonce=begun["nonce"])
         claims = await _completed(provider, claims, grant)
         person = read_person(provider.issuer, claims)
@@ -337,4 +339,4 @@ def _failed(message: str) -> Unauthenticated:
 
 
 def _expired() -> Unauthenticated:
-    return Unauthenticated("the session is over: sign in again at /v1/auth/login", reason="SESSION_EXPIRED")
+    return Unauthenticated("the session has ended: sign in again at /v1/auth/login", reason="SESSION_EXPIRED")

@@ -192,7 +192,7 @@ class AccountStore:
         values = _names(tenant, owner, period) | {"limit_nano": limit_nano}
         async with self._ledger(tenant) as connection:
             if owner.key_id and await (await connection.execute(_SQL["has_key"], values)).fetchone() is None:
-                raise invalid_field("key_id", "is no API key of this organisation")
+                raise invalid_field("key_id", "must be an API key of this organisation")
             if owner.user_id and await (await connection.execute(_SQL["has_user"], values)).fetchone() is None:
                 raise invalid_field("user", "must be a user of the organisation")
             await connection.execute(_SQL["put_budget"], values)

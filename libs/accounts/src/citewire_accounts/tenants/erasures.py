@@ -80,7 +80,8 @@ class Erasures:
                 raise PermissionDenied("only owners of the organisation may do this", reason="PERMISSION_DENIED")
             if owners == [user_id]:
                 raise FailedPrecondition(
-                    f"{user_id} is the only owner: make another, or erase the organisation", reason="WRONG_STATE"
+                    f"{user_id} is the only owner: make somebody else an owner, or erase the organisation",
+                    reason="WRONG_STATE",
                 )
             await connection.execute(_SQL["add_erasure"], values)
         return await self.get(tenant, number)

@@ -24,7 +24,7 @@ REASONS: Final[Mapping[Rating, Sequence[Reason]]] = {
     "down": ("incorrect", "unsupported", "incomplete", "off_topic", "outdated", "unclear"),
 }
 """Allowed reasons for each rating."""
-FEEDBACK = Counter("citewire_feedback_total", "Answers that users rated, or rated anew, by how.", ["rating"])
+FEEDBACK = Counter("citewire_feedback_total", "Answers that users rated, or rated again, by rating.", ["rating"])
 for _rating in REASONS:
     FEEDBACK.labels(_rating)
 

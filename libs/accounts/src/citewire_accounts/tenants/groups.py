@@ -74,7 +74,7 @@ class GroupStore:
                 raise NotFound(f"there is no organisation {org_id}", reason="ROUTE_NOT_FOUND")
             await _check_room(connection, "count_groups", values, MAX_GROUPS_OF_ORG, "the organisation")
             if await fetch_row(connection, _SQL["add_group"], values) is None:
-                raise FailedPrecondition(f"there is a group {name} already", reason="WRONG_STATE")
+                raise FailedPrecondition(f"there is already a group {name}", reason="WRONG_STATE")
             return await _get(connection, values)
 
     async def delete(self, org_id: str, name: str) -> None:

@@ -202,7 +202,7 @@ class IdentityStore:
             count = await (await connection.execute(_SQL["count_keys"], values)).fetchone()
             if count is not None and count[0] >= _MAX_KEYS:
                 raise FailedPrecondition(
-                    f"{user_id} has {_MAX_KEYS} API keys that work, which is the most: revoke one", reason="WRONG_STATE"
+                    f"{user_id} already has {_MAX_KEYS} valid API keys, the maximum: revoke one", reason="WRONG_STATE"
                 )
             row = await (await connection.execute(_SQL["add_key"], values)).fetchone()
         return _key_in_row(row)
@@ -236,7 +236,7 @@ class IdentityStore:
         if not rows:
             raise NotFound(f"there is no API key {name!r}", reason="API_KEY_NOT_FOUND")
         if len(rows) > 1:
-            raise FailedPrecondition(f"{name!r} fits several keys: name one by its id", reason="WRONG_STATE")
+            raise FailedPrecondition(f"{name!r} matches several keys: give the id of one", reason="WRONG_STATE")
         return KeyInfo(*rows[0])
 
     async def revoke_key(self, org_id: str | None, name: str, user_id: str | None = None) -> KeyInfo:

@@ -104,16 +104,16 @@ class LimitSettingStore:
 
 
 async def _check(connection: Connection, scope: LimitScope, values: Mapping[str, Any]) -> None:
-    query, field = {
-        LimitScope.ORG: ("has_organisation", ""),
-        LimitScope.USER: ("has_user", "user"),
-        LimitScope.KEY: ("owner_of_key", "key_id"),
+    query, field, subject = {
+        LimitScope.ORG: ("has_organisation", "", ""),
+        LimitScope.USER: ("has_user", "user", "a user"),
+        LimitScope.KEY: ("owner_of_key", "key_id", "an API key"),
     }[scope]
     if await fetch_row(connection, _SQL[query], values) is not None:
         return
     if not field:
         raise NotFound(f"there is no organisation {values['org']}", reason="ORGANISATION_NOT_FOUND")
-    raise invalid_field(field, "must be of the organisation")
+    raise invalid_field(field, f"must be {subject} of the organisation")
 
 
 def _limit(row: Mapping[str, Any]) -> Limit:

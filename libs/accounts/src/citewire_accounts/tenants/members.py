@@ -101,7 +101,7 @@ class MemberStore:
             if await fetch_row(connection, _SQL["is_being_erased"], names) is not None:
                 raise FailedPrecondition(f"{org_id} is being erased: wait until it is done", reason="WRONG_STATE")
             if await fetch_row(connection, _SQL["add_organisation"], names) is None:
-                raise FailedPrecondition(f"the organisation {org_id} exists already", reason="WRONG_STATE")
+                raise FailedPrecondition(f"the organisation {org_id} already exists", reason="WRONG_STATE")
             await connection.execute(_SQL["add_plan"], names)
             if owner is not None:
                 await connection.execute(_SQL["add_member"], names)
@@ -179,7 +179,7 @@ class MemberStore:
         names = {"org": org_id, "user": user_id}
         async with tenant_transaction(self._pool, _inside(org_id)) as connection:
             if await fetch_row(connection, _SQL["add_member"], {**names, "roles": [role]}) is None:
-                raise FailedPrecondition(f"{user_id} is a user of the organisation already", reason="WRONG_STATE")
+                raise FailedPrecondition(f"{user_id} is already a user of the organisation", reason="WRONG_STATE")
             return await _get(connection, names)
 
     async def set_role(self, org_id: str, user_id: str, role: Role, *, by: Tenant | None) -> Member:
@@ -253,7 +253,7 @@ def _member(row: Mapping[str, Any]) -> Member:
 
 
 def _above() -> PermissionDenied:
-    return PermissionDenied("nobody can give or take a role above their own", reason="PERMISSION_DENIED")
+    return PermissionDenied("nobody can grant or revoke a role above their own", reason="PERMISSION_DENIED")
 
 
 def _inside(org_id: str) -> Tenant:

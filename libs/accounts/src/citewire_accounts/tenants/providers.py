@@ -215,7 +215,9 @@ class ProviderStore:
             owned["name"] = name
             saved = {row[0] for row in await (await connection.execute(_SQL["saved_names"], owned)).fetchall()}
             if name != active and name not in saved and len(saved) + (active is not None) >= MOST_SAVED:
-                raise invalid_field("name", f"must be one of those there are: {MOST_SAVED} are saved, no more fit")
+                raise invalid_field(
+                    "name", f"must be the name of a saved provider: {MOST_SAVED} are saved already, the maximum"
+                )
             await connection.execute(_SQL["delete_saved"], owned)
             if name == active:
                 await connection.execute(_SQL["delete_active"], owned)

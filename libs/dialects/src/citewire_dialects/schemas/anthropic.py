@@ -39,7 +39,7 @@ def _end_with_a_question(messages: list[MessageParam]) -> list[MessageParam]:
     if not last.has_question and not last.results:
         raise ValueError("the last message must contain a question or a tool's result")
     if not any(message.has_question for message in messages):
-        raise ValueError("must contain a text of the user, which is the question")
+        raise ValueError("must contain a text by the user, which is the question")
     if (count := sum(len(result.content) for message in messages for result in message.search_results)) > MAX_BROUGHT:
         raise ValueError(f"must contain at most {MAX_BROUGHT:,} texts of search results, but has {count:,}")
     return messages
@@ -70,7 +70,7 @@ class MessagesRequest(CompatibleRequest):
     output_format: Annotated[Any, only(why="an answer is text with citations")] = absent()
     top_k: Annotated[Any, only(why=f"{NO_SAMPLING}; how many passages are searched is `citewire.top_k`")] = absent()
     top_p: Annotated[Any, only(1, why=NO_SAMPLING)] = absent()
-    service_tier: Annotated[Any, only("auto", "standard_only", why="there is one")] = absent()
+    service_tier: Annotated[Any, only("auto", "standard_only", why="there is only one tier")] = absent()
     metadata: Unread
     cache_control: Unread
 

@@ -78,9 +78,9 @@ class OpenAiRequest(CompatibleRequest):
     """The fields of both of OpenAI's APIs."""
 
     temperature: Temperature | None = Field(default=None, description=NO_TEMPERATURE)
-    top_logprobs: Annotated[Any, only(0, why="those of providers aren't passed on")] = absent()
+    top_logprobs: Annotated[Any, only(0, why="log probabilities of providers aren't passed on")] = absent()
     moderation: Annotated[Any, only(why="nothing is moderated here; the model's provider may")] = absent()
-    service_tier: Annotated[Any, only("auto", "default", why="there is one")] = absent()
+    service_tier: Annotated[Any, only("auto", "default", why="there is only one tier")] = absent()
     user: Unread
     safety_identifier: Unread
     prompt_cache_key: Annotated[StrictStr, Field(max_length=256)] | None = Field(

@@ -130,7 +130,7 @@ class CompletionRequest(OpenAiRequest):
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     max_tokens: MaxTokens | None = None
     max_completion_tokens: MaxTokens | None = None
-    n: Annotated[Any, only(1, why="there is one answer")] = absent()
+    n: Annotated[Any, only(1, why="there is always one answer")] = absent()
     tools: list[ToolParam] | None = Field(
         default=None, description="Up to 128 functions that the caller runs, if the model supports tools."
     )
@@ -153,7 +153,7 @@ class CompletionRequest(OpenAiRequest):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     logit_bias: Annotated[Any, only({}, why="token ids differ between models")] = absent()
-    logprobs: Annotated[Any, only(False, why="those of providers aren't passed on")] = absent()
+    logprobs: Annotated[Any, only(False, why="log probabilities of providers aren't passed on")] = absent()
     prediction: Annotated[Any, only(why="nothing is predicted")] = absent()
     web_search_options: Annotated[Any, only(why="answers come from documents")] = absent()
     store: StrictBool | None = Field(

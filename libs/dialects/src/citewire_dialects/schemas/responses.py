@@ -167,9 +167,9 @@ class ResponsesRequest(OpenAiRequest):
     include: list[Literal["file_search_call.results", "reasoning.encrypted_content"]] | None = Field(
         default=None, description="`file_search_call.results` are the passages; there is no reasoning to include."
     )
-    truncation: Annotated[
-        Any, only("auto", why="the oldest messages are left out where a conversation is too long")
-    ] = None
+    truncation: Annotated[Any, only("auto", why="the oldest messages are left out if a conversation is too long")] = (
+        None
+    )
     text: TextConfig | None = None
     top_p: Annotated[Any, only(1, why=NO_SAMPLING)] = absent()
     background: Annotated[Any, only(False, why="an answer is streamed, or waited for")] = absent()

@@ -25,7 +25,7 @@ TypeName = Literal["text", "number", "percent", "currency", "date", "boolean", "
 
 def _exact(value: str | bool | float) -> str | bool | float:
     if isinstance(value, float) and len(Decimal(repr(value)).as_tuple().digits) > _MOST_DIGITS:
-        raise ValueError(f"must be a text, as JSON's numbers have {_MOST_DIGITS} digits")
+        raise ValueError(f"must be a string, because JSON numbers have at most {_MOST_DIGITS} digits")
     return value
 
 

@@ -52,9 +52,9 @@ class Operation(RequestModel):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if (self.id is None) is not (self.op == "create"):
-            raise ValueError(f"`id` is {'not of' if self.op == 'create' else 'required by'} {self.op}")
+            raise ValueError(f"`id` {'must be absent' if self.op == 'create' else 'is required'} for {self.op}")
         if (self.document is None) is not (self.op in ("retry", "delete")):
-            raise ValueError(f"`document` is {'required by' if self.document is None else 'not of'} {self.op}")
+            raise ValueError(f"`document` {'is required' if self.document is None else 'must be absent'} for {self.op}")
         return self
 
 

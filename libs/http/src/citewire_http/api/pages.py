@@ -80,7 +80,7 @@ def read_token(token: str, q: str) -> tuple[str, ...]:
 def wrong_token() -> InvalidArgument:
     """Returns the error for an invalid page token (reason `INVALID_PAGE_TOKEN`)."""
     return InvalidArgument(
-        "the page token isn't one that this list gave",
+        "the page token didn't come from this list",
         reason="INVALID_PAGE_TOKEN",
         violations=[FieldViolation("page_token", "must be the next_page_token of the previous page, with the same q")],
     )

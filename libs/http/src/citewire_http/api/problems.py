@@ -25,11 +25,11 @@ MEDIA_TYPE = "application/problem+json"
 _TITLES: Mapping[int, str] = {
     400: "The request could not be read",
     401: "An API key is needed",
-    402: "A budget is spent",
+    402: "A budget is used up",
     403: "This is not allowed",
     404: "Not found",
     405: "Method not allowed",
-    409: "This conflicts with the present state",
+    409: "This conflicts with the current state",
     413: "The body is too large",
     415: "Unsupported media type",
     422: "The request is not valid",
@@ -38,7 +38,7 @@ _TITLES: Mapping[int, str] = {
     501: "Not available yet",
     503: "Temporarily unavailable",
     504: "This took too long",
-    507: "There is no room left",
+    507: "The storage is full",
 }
 
 

@@ -104,7 +104,7 @@ class Issuer(_Model):
         # Each subject of an external issuer has its own organisation.
         if isinstance(values, dict) and cast("dict[str, object]", values).get("subjects"):
             if "organisations" in values:
-                raise ValueError("organisations: an issuer with subjects has none, as each subject has its own")
+                raise ValueError("organisations: must be absent if subjects is given, because each subject has its own")
             return {**cast("dict[str, object]", values), "organisations": [ANY]}
         return cast("object", values)
 
@@ -115,7 +115,7 @@ class Issuer(_Model):
         if self.lifetime_seconds > LIFETIME_SECONDS and not self.subjects:
             raise ValueError(f"lifetime_seconds: at most {LIFETIME_SECONDS} without subjects")
         if not self.organisations:
-            raise ValueError("organisations: name those that its tokens may be for, or *")
+            raise ValueError("organisations: must list those that its tokens may be for, or *")
         return self
 
 
@@ -199,7 +199,7 @@ def public_keys(issuer: str, jwks: tuple[dict[str, Any], ...], *, skip_unknown: 
 def _public_key(issuer: str, jwk: dict[str, Any], *, skip_unknown: bool) -> IssuerKey | None:
     where = f"issuers.{issuer}.keys"
     if "d" in jwk:
-        raise ValueError(f"{where}: holds a private key; give the public one")
+        raise ValueError(f"{where}: contains a private key; give the public one")
     try:
         key = jwt.PyJWK.from_dict(jwk)
     except jwt.PyJWTError as exc:

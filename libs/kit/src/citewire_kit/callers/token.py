@@ -93,7 +93,7 @@ def thumbprint(certificates: bytes) -> str:
     first, separator, _ = certificates.decode("ascii").partition(end)
     start = first.find("-----BEGIN CERTIFICATE-----")
     if not separator or start < 0:
-        raise ValueError("holds no certificate in PEM")
+        raise ValueError("contains no certificate in PEM")
     return base64url(hashlib.sha256(ssl.PEM_cert_to_DER_cert(first[start:] + end)).digest())
 
 

@@ -183,7 +183,9 @@ def _checked(name: str, issuer: Issuer, decoded: Mapping[str, Any], audience: st
     end = int(claims["exp"])
     lifetime = end - int(claims["iat"])
     if not 0 < lifetime <= issuer.lifetime_seconds:
-        raise refused(f"it lives for {lifetime} s; the issuer {name} may give at most {issuer.lifetime_seconds} s")
+        raise refused(
+            f"it is valid for {lifetime} s, but the issuer {name} may allow at most {issuer.lifetime_seconds} s"
+        )
     bound = _bound_to(claims)
     # A platform's token may live for hours: it is verified again, because its key may have been withdrawn.
     expires = min(end + LEEWAY_SECONDS, time.time() + _AGAIN_SECONDS)
@@ -228,6 +230,6 @@ def _admit(verified: _Proof, path: str, peer: Peer | None, *, tls: bool) -> None
     if peer is None:
         raise refused("it came without a certificate")
     if not verified.bound and not verified.issuer.subjects:
-        raise refused("it needs cnf, the thumbprint of the certificate that it comes with")
+        raise refused("it needs the claim cnf, the thumbprint of the certificate with which it is sent")
     if peer.names.isdisjoint(verified.issuer.certificates):
         raise forbidden("the certificate isn't one that may send its issuer's tokens")

@@ -268,9 +268,9 @@ def read_groups(text: str, source: UsageSource) -> tuple[Group, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in set(Group)]
     if unknown:
-        raise invalid_field("group_by", f"must be from: {', '.join(Group)}")
+        raise invalid_field("group_by", f"must contain only: {', '.join(Group)}")
     if len(set(names)) < len(names):
-        raise invalid_field("group_by", "must name each once")
+        raise invalid_field("group_by", "must not contain a value twice")
     if source is UsageSource.EXCHANGES and not {Group.PURPOSE, Group.KEY}.isdisjoint(names):
         raise invalid_field("group_by", "can't be `purpose` or `key` for exchanges: only calls have them")
     return tuple(Group(name) for name in names)

@@ -67,7 +67,7 @@ async def create_key(
     Named groups apply only as long as its creator is in them.
     """
     tenant, wrong, scopes = caller.tenant, Violations(), body.scopes or caller.scopes
-    wrong.require(len(set(scopes)) == len(scopes), "scopes", "must name each once")
+    wrong.require(len(set(scopes)) == len(scopes), "scopes", "must not contain a value twice")
     wrong.require(set(scopes) <= set(caller.scopes), "scopes", f"must be among yours: {', '.join(caller.scopes)}")
     groups = tenant.groups if body.groups is None and caller.limited_groups else body.groups
     _check_groups(wrong, "groups", groups, tenant)

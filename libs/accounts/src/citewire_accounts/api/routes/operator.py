@@ -216,7 +216,7 @@ async def get_organisations_usage(
     start, end = read_span(from_, to, datetime.now(UTC))
     groups = read_groups(group_by, UsageSource.CALLS)
     if not _OPEN_GROUPS.issuperset(groups):
-        raise invalid_field("group_by", "must be from: day, model, purpose")
+        raise invalid_field("group_by", "must contain only day, model and purpose")
     size, token = min(page_size or _USAGE_PAGE, _USAGE_PAGE), ""
     if organisation is not None:
         names = [(await services.members.organisation(organisation)).org_id]

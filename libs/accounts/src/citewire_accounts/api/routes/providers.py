@@ -204,8 +204,8 @@ def _fallback(fallback: FallbackBody, number: int, owner: str, *, test: bool) ->
         wrong.require(
             bool(fallback.model), f"{at}.model", "is required: a model of this server, or a model with a provider"
         )
-        wrong.require(fallback.api_key is None, f"{at}.api_key", "needs a provider beside it")
-        wrong.require(fallback.api_base is None, f"{at}.api_base", "needs a provider beside it")
+        wrong.require(fallback.api_key is None, f"{at}.api_key", "must be absent unless provider is given")
+        wrong.require(fallback.api_base is None, f"{at}.api_base", "must be absent unless provider is given")
         wrong.raise_if_any()
         return fallback.model or ""
     return fallback.spec(ProviderType.CHAT, owner, test=test)

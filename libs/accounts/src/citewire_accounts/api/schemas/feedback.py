@@ -35,7 +35,9 @@ class FeedbackBody(RequestModel):
         for number, reason in enumerate(self.reasons):
             allowed = REASONS[self.rating]
             violations.require(
-                reason in allowed, f"reasons.{number}", f"must be reasons for {self.rating}: {', '.join(allowed)}"
+                reason in allowed,
+                f"reasons.{number}",
+                f"must be one of the reasons for {self.rating}: {', '.join(allowed)}",
             )
         violations.raise_if_any()
 
