@@ -116,5 +116,5 @@ async def test_an_operator_may_switch_fetching_off(database: Database, site: str
     async with running_retriever(database, fetch=False, fetch_allow="127.0.0.1") as running:
         with pytest.raises(CitewireError) as refused:
             await Caller(running, MINE).upload(pb.UploadHeader(source_url=f"{site}/report"))
-    assert (refused.value.reason, "fetches no files" in refused.value.message) == ("SOURCE_FAILED", True)
+    assert (refused.value.reason, "doesn't fetch files" in refused.value.message) == ("SOURCE_FAILED", True)
     assert_nothing_stored(owner)

@@ -329,12 +329,12 @@ async def test_the_same_attacks_succeed_where_nothing_is_locked(
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("compute", IngestCode.TIMEOUT, "1 seconds of computing"),
-        ("compute_and_catch_the_signal", IngestCode.TIMEOUT, "1 seconds of computing"),
+        ("compute", IngestCode.TIMEOUT, "1 seconds of CPU time"),
+        ("compute_and_catch_the_signal", IngestCode.TIMEOUT, "1 seconds of CPU time"),
         ("fill_memory", IngestCode.TOO_LARGE, "memory"),
         ("write_without_end", IngestCode.CORRUPT, "can't be read"),
         ("claim_a_huge_answer", IngestCode.TOO_LARGE, "more text"),
-        ("execute", IngestCode.CORRUPT, "what no document needs"),
+        ("execute", IngestCode.CORRUPT, "something that no document needs"),
     ],
 )
 async def test_each_end_has_its_reason_and_the_next_file_is_read(

@@ -192,9 +192,9 @@ async def test_a_switch_that_is_killed_after_its_commit_is_ended_by_the_next_com
 
 async def test_a_planted_difference_is_found(pair: DatabasePair) -> None:
     planted = (
-        ("UPDATE corpus.documents SET title = 'planted' WHERE org_id = %s", "documents", "other content"),
+        ("UPDATE corpus.documents SET title = 'planted' WHERE org_id = %s", "documents", "different content"),
         ("DELETE FROM corpus.lexical WHERE org_id = %s", "lexical", "the target 0 of them"),
-        ("UPDATE corpus.ingest_jobs SET plan = 'pro' WHERE org_id = %s", "ingest_jobs", "other content"),
+        ("UPDATE corpus.ingest_jobs SET plan = 'pro' WHERE org_id = %s", "ingest_jobs", "different content"),
         (
             "INSERT INTO corpus.restrictions SELECT 'nobody' WHERE %s <> ''",
             "restrictions",
@@ -219,7 +219,7 @@ async def test_what_is_locked_for_too_long_is_given_back(pair: DatabasePair) -> 
         await current.run()
         with psycopg.connect(pair.plain.owner_dsn) as busy:
             busy.execute("UPDATE corpus.documents SET title = title WHERE org_id = %s", (ORGS[1],))
-            with pytest.raises(CopyError, match="nothing has happened"):
+            with pytest.raises(CopyError, match="nothing was changed"):
                 await switch(current, pause_seconds=0.3, tries=1)
             with psycopg.connect(pair.dsn("citewire_corpus")) as connection:
                 set_tenant(connection, ORGS[0], user_id="user")
@@ -291,7 +291,7 @@ def test_the_command_says_what_it_would_do_does_it_and_gives_it_up(pair: Databas
     process.send_signal(signal.SIGKILL)
     process.communicate()
     code, text = run_command(pair.plain, pair.citus)
-    assert (code, "rows are alike" in text) == (0, True), text
+    assert (code, "rows are identical" in text) == (0, True), text
     code, text = run_command(pair.plain, pair.citus, "--switch")
     assert (code, "nobody could write for" in text) == (0, True), text
     assert contents(pair.citus) == contents(pair.plain)

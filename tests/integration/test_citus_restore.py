@@ -251,7 +251,7 @@ async def test_a_point_that_would_not_be_restored_is_refused(backup: Backup, lib
 
     async with Cluster.open(library.owner_dsn, print) as cluster:
         for name in ("", "a b", "x" * 64):
-            with pytest.raises(ClusterError, match="isn't a valid name of a point"):
+            with pytest.raises(ClusterError, match="isn't a valid name of a restore point"):
                 await make_restore_point(cluster, name, {})
         with pytest.raises(ClusterError, match=r"citus\.recover_2pc_interval.* must be -1"):
             await readdress(cluster, {})

@@ -76,7 +76,7 @@ def test_other_modules_are_refused(tmp_path: Path) -> None:
         ({"hidden_act": "silu"}, "activation silu isn't supported"),
         ({"position_embedding_type": "relative_key"}, "position embeddings of type relative_key"),
         ({"is_decoder": True}, "decoders aren't supported"),
-        ({"num_hidden_layers": "six"}, "num_hidden_layers must be a whole number, it is 'six'"),
+        ({"num_hidden_layers": "six"}, "num_hidden_layers must be a whole number, not 'six'"),
         ({"layer_norm_eps": None}, "layer_norm_eps must be a number"),
     ],
 )

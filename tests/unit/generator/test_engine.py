@@ -241,7 +241,7 @@ async def test_a_temperature_that_has_no_effect_is_said() -> None:
     await harness.ask(passages=PASSAGES, temperature=0.5)
     (notice,) = [event for event in harness.events if isinstance(event, pb.Notice)]
     assert (notice.name, notice.text) == (
-        "temperature_unused", "The temperature has no effect on one, which takes none."
+        "temperature_unused", "The temperature has no effect on one, which doesn't support it."
     )  # fmt: skip
     silent = EngineHarness(ScriptedTurns("one", answer("one")))
     await silent.ask(passages=PASSAGES)

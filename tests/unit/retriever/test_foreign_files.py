@@ -269,7 +269,7 @@ OFFICE = "[Content_Types].xml"
         (b"AC1032\0\0", "plan.dwg", "a drawing, whatever its name: save it as PDF"),
         (b"name".ljust(60, b"\0") + b"BOOKMOBI", "a.mobi", "a Kindle e-book, .*: save it as EPUB or PDF"),
         (WRAPPED, "winmail.dat", "upload the e-mail that it came with"),
-        (bytes(range(256)) * 4, "unknown.bin", "of no format that is known here, and no text. Supported: PDF"),
+        (bytes(range(256)) * 4, "unknown.bin", "neither text nor of a known format. Supported: PDF"),
         (bytes(range(256)) * 4, "notes.txt", "binary data, not text in a known encoding: save it as UTF-8 text"),
         (
             package({OFFICE: "", "xl/workbook.bin": b"\x83"}),

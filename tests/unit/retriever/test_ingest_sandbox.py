@@ -277,7 +277,7 @@ def test_the_budget_of_computing_grows_with_the_file() -> None:
 async def test_a_file_that_computes_too_long_says_its_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    while True: pass")
     async with Sandbox.open(replace(RULES, cpu_seconds=1), processes=1) as sandbox:
-        with pytest.raises(IngestError, match=r"more than 1 seconds of computing.*file of 0\.1 MiB") as caught:
+        with pytest.raises(IngestError, match=r"more than 1 seconds of CPU time.*file of 0\.1 MiB") as caught:
             await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")
     assert caught.value.code is IngestCode.TIMEOUT
 

@@ -67,7 +67,7 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
             "free",
             True,
             counts(9, fitting=4),
-            "The attached items are read, without a search, the most recent ones, as many as the budget holds.",
+            "The attached items are read, without a search, the most recent ones, as many as fit the budget.",
         ),
         ("pro", False, counts(3), "The library is small enough to be read, without a search."),
         (
@@ -81,15 +81,15 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
             "free",
             False,
             counts(300, fitting=20),
-            "The free plan has no semantic search: the items are read, the most recent ones, as many as the budget "
-            "holds.",
+            "The free plan has no semantic search: the items are read, the most recent ones, as many as fit the "
+            "budget.",
         ),
         ("basic", False, counts(300), "The basic plan has no semantic search: the items are read."),
         (
             "pro",
             False,
             counts(300, fitting=20, without=90),
-            "30% of the items can't be searched yet: they are read, the most recent ones, as many as the budget holds.",
+            "30% of the items can't be searched yet: they are read, the most recent ones, as many as fit the budget.",
         ),
         ("pro", False, counts(300), "The items are too many to read: they are searched."),
     ],

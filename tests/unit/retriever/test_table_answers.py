@@ -133,7 +133,7 @@ def test_a_table_of_a_text_is_asked_like_any_other(name: str, data: bytes, lines
 def test_a_table_of_a_text_that_was_cut_has_no_number() -> None:
     cut = b"<body><table><tr><th>Firm<th>Cost<tr><td>Eni<td>1<tr><td rowspan=5000>Shell<td>2</table>"
     tables = read_tables(cut, "costs.html", "", ParseLimits(), None)
-    with pytest.raises(TableQueryError, match="more of it was written"):
+    with pytest.raises(TableQueryError, match="more cells than are read"):
         answer_question(connect(), tables, "costs.html", "What is the total cost?", TODAY)
 
 

@@ -141,7 +141,7 @@ CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
         book([["Item", "Cost"], ["a", 1], ["b", "=1+1"]]), "a.xlsx", total("Cost"), "formulas in column 'Cost'",
     ),
     "a row of formulas without values": (
-        book([["Item", "Cost"], ["a", 1], ["=1", "=1+1"], ["b", 1]]), "a.xlsx", count_of(), "formulas in it",
+        book([["Item", "Cost"], ["a", 1], ["=1", "=1+1"], ["b", 1]]), "a.xlsx", count_of(), "results of its formulas",
     ),
     "a table that may go on": (book(STACKED), "a.xlsx", total("Cost"), "row 5 names columns"),
     "what may be the rest of a table": (book(STACKED), "a.xlsx", total("Price"), "row 5 names columns"),
@@ -182,7 +182,7 @@ def test_no_number_of_what_is_not_a_whole_table(ask: Ask, case: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (("Item,Cost", "a,1.234", "b,5.678"), "it can't be told whether 1.234"),
+        (("Item,Cost", "a,1.234", "b,5.678"), "it isn't clear whether 1.234"),
         (("Item,Cost", "a,$ 1.50", "b,€ 2.50"), "several currencies: $, €"),
         (("Item,Cost", "a,10%", "b,0.5"), "some of its numbers are percentages"),
         (("Item,Cost", f"a,{'1' * 39}", "b,2"), "more than 38 digits"),
@@ -267,13 +267,13 @@ def test_tables_are_told_apart(ask: Ask) -> None:
     ("query", "field", "problem"),
     [
         (total("Price"), "query.aggregates[0].column", "Item, Cost, When, Paid"),
-        (total("Item"), "query.aggregates[0].column", "must hold numbers"),
+        (total("Item"), "query.aggregates[0].column", "must contain numbers"),
         (total("Cost", equals("Cost", "much")), "query.filters[0].values[0]", "numbers, like -1234.5"),
         (total("Cost", equals("When", "last week")), "query.filters[0].values[0]", "dates, like"),
         (total("Cost", equals("Paid", "perhaps")), "query.filters[0].values[0]", "true or false"),
         (
             total("Cost", pb.TableFilter(column="Item", op=pb.TABLE_OPERATOR_GT, values=["a"])),
-            "query.filters[0].op", "holds texts",
+            "query.filters[0].op", "contains texts",
         ),
         (
             total("Cost", pb.TableFilter(column="Item", op=pb.TABLE_OPERATOR_EQ, values=["a"], part=pb.DATE_PART_YEAR)),

@@ -22,7 +22,7 @@ def truncated_step(tokens: int) -> Step:
     """Reports that only the beginning of a long question was used to search."""
     return Step(
         "question_truncated",
-        f"The question is longer than the embedding model reads ({tokens} tokens): "
+        f"The question is longer than the embedding model can read ({tokens} tokens): "
         "only its beginning was used to search. The model that answers gets all of it.",
     )
 
@@ -80,7 +80,7 @@ def computed_step(document: str, answer: table_pb2.TableAnswer, *, by_model: boo
     """Reports what was computed over a document's table, and whether a model wrote the query."""
     sheet = f", sheet {answer.sheet}" if answer.sheet else ""
     origin = " The query is the model's reading of the question." if by_model else ""
-    return Step("table_computed", f"Computed over {document}{sheet}: {answer.understood}.{origin}")
+    return Step("table_computed", f"Computed from {document}{sheet}: {answer.understood}.{origin}")
 
 
 def reranked_step(ranking: Reranking, seconds: float) -> Step:

@@ -65,7 +65,7 @@ def check_lengths(model: ModelInfo, counts: Sequence[int], *, truncate: bool) ->
     long = tuple(index for index, count in enumerate(counts) if count > window)
     if long and not truncate:
         raise InvalidArgument(
-            f"input {long[0]} has {counts[long[0]]} tokens, the model takes {window}",
+            f"input {long[0]} has {counts[long[0]]} tokens, but the model takes at most {window}",
             reason="INPUT_TOO_LONG",
             metadata={
                 "input": str(long[0]),
@@ -73,7 +73,7 @@ def check_lengths(model: ModelInfo, counts: Sequence[int], *, truncate: bool) ->
                 "max_input_tokens": str(window),
             },
             violations=[
-                FieldViolation(f"inputs[{index}]", f"{counts[index]} tokens, at most {window} fit")
+                FieldViolation(f"inputs[{index}]", f"must be at most {window} tokens; it has {counts[index]}")
                 for index in long[:_NAMED_VIOLATIONS]
             ],
         )

@@ -98,7 +98,9 @@ class Reranker:
         name = self._model.info.space.model
         if request.model not in ("", name):
             raise NotFound(
-                f"no such rerank model; there is {name}", reason="MODEL_NOT_FOUND", metadata={"models": name}
+                f"there is no such rerank model; this server offers {name}",
+                reason="MODEL_NOT_FOUND",
+                metadata={"models": name},
             )
         yield self._model
 

@@ -217,7 +217,7 @@ class Embedder:
     @asynccontextmanager
     async def _lease(self, provider: ProviderRef | TenantProvider) -> AsyncGenerator[EmbeddingModel]:
         if self._tenant_models is None:
-            raise Unimplemented("this server doesn't take tenant providers", reason="NOT_IMPLEMENTED")
+            raise Unimplemented("this server doesn't support tenant providers", reason="NOT_IMPLEMENTED")
         async with self._tenant_models.lease(provider) as model:
             await model.load()
             yield model
@@ -334,7 +334,9 @@ class Embedder:
         if embedding_model is None:
             names = ", ".join(info.space.model for info in self.models())
             raise NotFound(
-                f"no such embedding model; there are: {names}", reason="MODEL_NOT_FOUND", metadata={"models": names}
+                f"there is no such embedding model; this server offers: {names}",
+                reason="MODEL_NOT_FOUND",
+                metadata={"models": names},
             )
         return embedding_model
 

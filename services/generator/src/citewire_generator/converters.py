@@ -203,7 +203,7 @@ def enrich_from_proto(request: pb.EnrichRequest) -> ModelRoute:
         labels: Sequence[str] = getattr(request.labels, field)
         v.require(len(labels) <= MAX_LABELS, f"labels.{field}", f"must be at most {MAX_LABELS}")
         fits = all(0 < len(label) <= MAX_LABEL and "\0" not in label for label in labels[:MAX_LABELS])
-        v.require(fits, f"labels.{field}", f"must each be of 1–{MAX_LABEL} characters, without NUL")
+        v.require(fits, f"labels.{field}", f"must each have 1–{MAX_LABEL} characters, without NUL")
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return route

@@ -110,7 +110,7 @@ class AnswerPlan:
             parts.append(f"{len(self.context.citations)} of {len(self._request.passages)} passages")
         if self._all_history:
             parts.append(f"{len(history)} of {len(self._all_history)} earlier messages")
-        text = f"The model found the prompt too long. It was shortened, and asked again with {' and '.join(parts)}."
+        text = f"The prompt was too long for the model. The model was asked again with {' and '.join(parts)}."
         cut = [notice for notice in self.context.notices if notice.name == "passage_cut"]
         self.notices = [pb.Notice(name="context_trimmed", text=text), *cut]
         return True
@@ -195,7 +195,7 @@ class AnswerPlan:
         deaf = [chat_model.provider.name for chat_model in self.chain if not chat_model.provider.takes_temperature]
         if not deaf or not self._request.HasField("temperature"):
             return []
-        text = f"The temperature has no effect on {' and '.join(dict.fromkeys(deaf))}, which takes none."
+        text = f"The temperature has no effect on {' and '.join(dict.fromkeys(deaf))}, which doesn't support it."
         return [pb.Notice(name="temperature_unused", text=text)]
 
     def _history_notices(self, history: FittedHistory) -> list[pb.Notice]:

@@ -125,7 +125,7 @@ class Registry:
         if isinstance(target, str):
             return self.find(target)
         if self._lease is None:
-            raise Unimplemented("this server doesn't take tenant providers", reason="NOT_IMPLEMENTED")
+            raise Unimplemented("this server doesn't support tenant providers", reason="NOT_IMPLEMENTED")
         return await stack.enter_async_context(self._lease(target))
 
 

@@ -181,7 +181,9 @@ def _field(where: str, field: str) -> tuple[TextField | TimeField | Literal["tag
         key = field.removeprefix(_METADATA)
         keys = tuple(key.split("."))
         if not all(keys) or len(key) > MAX_KEY:
-            raise invalid_filter(f"{where}.field", f"metadata's key must be 1–{MAX_KEY} characters, no part empty")
+            raise invalid_filter(
+                f"{where}.field", f"the key of metadata must have 1–{MAX_KEY} characters and no empty part"
+            )
         _no_odd_characters(f"{where}.field", field)
         return "metadata", keys
     fields = ", ".join((*TEXT_FIELDS, *TIME_FIELDS, "tags", "id", "metadata.KEY"))

@@ -9,7 +9,7 @@ SampleOutcome = Literal["taken", "dropped", "changed", "failed"]
 
 SEARCHES: Final = Counter(
     "citewire_searches_total",
-    "Searches by their way: graph, exact scan, a scan as the graph was in doubt or gave too little, or words alone.",
+    "Searches by way: graph, exact scan, fallback (a scan because the graph's result was doubtful), or words only.",
     ["way"],
 )
 for _way in ("graph", "scan", "fallback", "words"):
@@ -32,8 +32,8 @@ for _scope in ("narrowed", "whole"):
 
 RECALL_SAMPLES: Final = Counter(
     "citewire_search_recall_samples_total",
-    "Searches drawn for measuring recall: taken; dropped, as there was no room or the process ended; changed, as the"
-    " graph isn't their way any more; failed.",
+    "Searches sampled to measure recall: taken; dropped, because there was no room or the process ended; changed, "
+    "because they no longer use the graph; failed.",
     ["outcome"],
 )
 for _outcome in ("taken", "dropped", "changed", "failed"):

@@ -90,7 +90,7 @@ class CorpusServicer(CorpusServiceServicer):
         messages = aiter(request_iterator)
         first = await anext(messages, None)
         if first is None:
-            raise InvalidArgument("the upload holds nothing", reason="EMPTY_UPLOAD")
+            raise InvalidArgument("the upload is empty", reason="EMPTY_UPLOAD")
         content = convert.upload_from_proto(first)
         if content.source_url:
             await convert.no_data_from_proto(messages)

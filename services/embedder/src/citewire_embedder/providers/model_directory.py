@@ -325,14 +325,14 @@ def _prompts(config: Json) -> Prompts:
 def _integer(file: Path, config: Json, name: str, default: int | None = None) -> int:
     value = config.get(name, default)
     if not isinstance(value, int) or value < 0:
-        raise StartupError(f"{file}: {name} must be a whole number, it is {value!r}")
+        raise StartupError(f"{file}: {name} must be a whole number, not {value!r}")
     return value
 
 
 def _number(file: Path, config: Json, name: str, default: float) -> float:
     value = config.get(name, default)
     if not isinstance(value, int | float):
-        raise StartupError(f"{file}: {name} must be a number, it is {value!r}")
+        raise StartupError(f"{file}: {name} must be a number, not {value!r}")
     return float(value)
 
 

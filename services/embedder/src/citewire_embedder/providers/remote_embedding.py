@@ -242,7 +242,7 @@ class RemoteModel(EmbeddingModel):
         error = self._calls.refused(response.status_code, response.content, response.headers)
         if error.reason == "CONTEXT_TOO_LONG":
             return InvalidArgument(
-                "a text is longer than the embedding model reads", reason="INPUT_TOO_LONG", metadata=error.metadata
+                "a text is longer than the embedding model's window", reason="INPUT_TOO_LONG", metadata=error.metadata
             )
         return error
 
@@ -277,11 +277,11 @@ def read_answer(body: bytes, texts: int, provider: str) -> Answer:
         raise _unreadable("isn't JSON", provider) from None
     rows = _rows(fields.get("data"), fields, provider)
     if len(rows) != texts or len({len(row) for row in rows}) != 1:
-        raise _unreadable(f"holds {len(rows)} vectors for {texts} texts, or vectors of several lengths", provider)
+        raise _unreadable(f"contains {len(rows)} vectors for {texts} texts, or vectors of several lengths", provider)
     vectors = np.stack(rows)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
-        raise _unreadable("holds a vector that is zero or not finite", provider)
+        raise _unreadable("contains a vector that is zero or not finite", provider)
     usage = as_mapping(fields.get("usage"))
     tokens = usage.get("prompt_tokens", usage.get("total_tokens", fields.get("prompt_eval_count")))
     # A server that doesn't count reports 0.
@@ -308,9 +308,9 @@ def _row(value: object, provider: str) -> Vectors:
         else:
             row = np.asarray(as_list(value), np.float32)
     except (binascii.Error, ValueError, TypeError, OverflowError):
-        raise _unreadable("holds a vector that isn't one", provider) from None
+        raise _unreadable("contains a vector that isn't a list of numbers", provider) from None
     if row.ndim != 1 or not row.size:
-        raise _unreadable("holds a vector that isn't one", provider)
+        raise _unreadable("contains a vector that isn't a list of numbers", provider)
     return row
 
 

@@ -291,7 +291,7 @@ def _ranked(entry: object, documents: int, provider: str) -> Ranked:
     except OverflowError:  # an integer too large for a double
         number = math.nan
     if not math.isfinite(number):
-        raise _unreadable("holds a score that is no number", provider)
+        raise _unreadable("contains a score that isn't a number", provider)
     return Ranked(index, number)
 
 

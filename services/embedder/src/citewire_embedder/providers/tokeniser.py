@@ -40,7 +40,9 @@ class Tokeniser:
         self.extra_tokens = self._special + longest
         """Tokens added to each text: special ones, and the longer of the prompts."""
         if self.extra_tokens >= max_tokens:
-            raise StartupError(f"a window of {max_tokens} tokens has no room for text beside {self.extra_tokens}")
+            raise StartupError(
+                f"a window of {max_tokens} tokens has no room for text beside the {self.extra_tokens} added tokens"
+            )
 
     def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
         """Turns texts into token ids, with special tokens and the purpose's prompt, cut to the window."""

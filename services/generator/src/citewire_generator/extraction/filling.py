@@ -61,7 +61,7 @@ def fill(schema_json: str, question: str, ask: Callable[[str], Quotation]) -> Fi
     except _UnfillableError as exc:
         reason = f"the value {exc} can't be taken from a document word for word"
     except _TooLargeError:
-        reason = "the schema has too many ways to be filled"
+        reason = "the schema can be filled in too many ways"
     except NotJsonError as exc:
         reason = f"the documents' answer doesn't fit: {exc}"
     return Filled(

@@ -95,8 +95,8 @@ async def _drop_left_over(cluster: Cluster, values: Mapping[str, Any], to: NodeA
     while left := await cluster.rows("left_over", values):
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"{to} still has {left[0][0]} of an interrupted move, as a session holds it: see pg_locks of that node,"
-                " and run the command again"
+                f"{to} still has {left[0][0]} of an interrupted move, because a session holds a lock on it: see "
+                "pg_locks on that node, and run the command again"
             )
         if told:
             await asyncio.sleep(POLL_SECONDS)

@@ -51,27 +51,31 @@ def add_cluster(commands: "Commands") -> None:
     moving.add_argument("organisation", metavar="ORG")
     moving.add_argument("--to", metavar="HOST[:PORT]", required=True, help="the node")
     moving.add_argument("--together", action="store_true", help="together with the organisations that share its shards")
-    pointing = acts.add_parser("restore-point", help="make a point to which all nodes can be restored together")
+    pointing = acts.add_parser("restore-point", help="create a point to which all nodes can be restored together")
     pointing.add_argument("name", metavar="NAME", help="as for recovery_target_name")
     pointing.add_argument(
         "--also",
         choices=("gateway", "ledger"),
         action="append",
         default=[],
-        help="make it on the Postgres of CITEWIRE_GATEWAY_MIGRATE_DSN or CITEWIRE_LEDGER_MIGRATE_DSN too, before",
+        help="create it first on the Postgres of CITEWIRE_GATEWAY_MIGRATE_DSN or CITEWIRE_LEDGER_MIGRATE_DSN as well",
     )
     addressing = acts.add_parser("readdress", help="tell a restored cluster where its nodes are now")
-    addressing.add_argument("nodes", metavar="OLD=NEW", nargs="*", help="each as HOST[:PORT]; none: they are the same")
+    addressing.add_argument(
+        "nodes", metavar="OLD=NEW", nargs="*", help="each as HOST[:PORT]; none if the addresses are unchanged"
+    )
     isolating = acts.add_parser("isolate", help="give an organisation its own shards, on its current node")
     isolating.add_argument("organisation", metavar="ORG")
     copying = acts.add_parser(
         "copy",
-        help="copy this database into the one of CITEWIRE_RETRIEVER_COPY_DSN while all goes on, and compare them",
+        help="copy this database into that of CITEWIRE_RETRIEVER_COPY_DSN while services run, and compare the two",
     )
     what = copying.add_mutually_exclusive_group()
-    what.add_argument("--dry-run", action="store_true", help="say what would be copied and what stands in the way")
-    what.add_argument("--switch", action="store_true", help="then let services write there and no longer here")
-    what.add_argument("--give-up", action="store_true", help="remove everything that a copy made, in both")
+    what.add_argument("--dry-run", action="store_true", help="show what would be copied and what stands in the way")
+    what.add_argument(
+        "--switch", action="store_true", help="then have services write to the target, and no longer here"
+    )
+    what.add_argument("--give-up", action="store_true", help="remove everything that a copy created, in both databases")
 
 
 def run_cluster(parsed: argparse.Namespace) -> None:
@@ -121,7 +125,7 @@ async def _run(parsed: argparse.Namespace, dsn: str, wait_seconds: float) -> Non
             to = parse_address(parsed.to) if parsed.act == "move" else None
             together = parsed.act == "move" and parsed.together
             moved = await move(cluster, parsed.organisation, to, together=together)
-            _print("done" if moved else "nothing to do: it is so")
+            _print("done" if moved else "nothing to do: it is already there")
 
 
 async def _add_nodes(dsn: str, addresses: Sequence[NodeAddress], wait_seconds: float) -> None:
@@ -162,10 +166,13 @@ async def _copy(parsed: argparse.Namespace, settings: CopySettings) -> None:
             await _print_plan(copying)
         elif parsed.switch:
             pause = await switch(copying)
-            _print("switched before" if pause is None else f"switched; nobody could write for {pause:.2f} s")
+            _print("already switched" if pause is None else f"switched; nobody could write for {pause:.2f} s")
         else:
             rows = await copying.run()
-            _print(f"copied and compared: {rows} rows are alike. `cluster copy --switch` lets services write there")
+            _print(
+                f"copied and compared: {rows} rows are identical. `cluster copy --switch` has services write to the "
+                "target"
+            )
 
 
 async def _print_plan(copying: Copying) -> None:
@@ -182,7 +189,7 @@ async def _give_up(source_dsn: str, target_dsn: str) -> None:
     else:
         async with Side.open(source_dsn, "the source", FROM) as source:
             given_up = await give_up(source, None, _say)
-    _print("given up: nothing is left of it" if given_up else "there is nothing to give up")
+    _print("given up: nothing is left of the copy" if given_up else "there is no copy to give up")
 
 
 def _say(text: str) -> None:

@@ -68,7 +68,9 @@ async def make_restore_point(
             receive it.
     """
     if not _NAME.fullmatch(name):
-        raise ClusterError(f"{name!r} isn't a valid name of a point: up to 63 letters, digits, '.', '_' and '-'")
+        raise ClusterError(
+            f"{name!r} isn't a valid name of a restore point: up to 63 letters, digits, '.', '_' and '-'"
+        )
     async with cluster.alone(), _servers(cluster, await cluster.nodes(), others) as servers:
         for server, connection in servers.items():
             await _require_archive(server, connection)
@@ -174,7 +176,8 @@ async def _wait_for_moves(cluster: Cluster, wait_seconds: float) -> None:
     while (await cluster.rows("moving"))[0][0]:
         if time.monotonic() > deadline:
             raise ClusterError(
-                "no point can be created while shards are being moved: try again when `cluster status` shows no move"
+                "no restore point can be created while shards are being moved: try again when `cluster status` shows "
+                "no move"
             )
         await asyncio.sleep(_POLL_SECONDS)
 
@@ -195,7 +198,7 @@ async def _make(cluster: Cluster, name: str) -> float:
             await asyncio.sleep(_AGAIN_SECONDS)
         except psycopg.Error as exc:
             # A server stops at the first point with a name, so one that exists on only some nodes must not be reused.
-            raise ClusterError(f"{describe_error(exc)}. Take another name when you try again") from exc
+            raise ClusterError(f"{describe_error(exc)}. Use another name when you try again") from exc
         else:
             return time.monotonic() - began
     raise ClusterError("the queue never becomes free: a transaction that wrote to it doesn't end")
@@ -234,4 +237,4 @@ async def _require_restored(connection: Connection, node: Node, address: NodeAdd
     if recovering:
         raise ClusterError(f"{address} is still being restored: wait until it accepts writes")
     if group != node.group:
-        raise ClusterError(f"{address} is group {group} of its cluster, and {node.address} was group {node.group}")
+        raise ClusterError(f"{address} is group {group} of its cluster, but {node.address} was group {node.group}")

@@ -139,7 +139,7 @@ def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonOb
     violations.require(not deep, field, f"must be nested at most {MAX_METADATA_NESTING} levels deep")
     size = len(json.dumps(results, ensure_ascii=False).encode())
     violations.require(
-        size <= MAX_METADATA_BYTES, field, f"must be at most {MAX_METADATA_BYTES} bytes as JSON, it is {size}"
+        size <= MAX_METADATA_BYTES, field, f"must be at most {MAX_METADATA_BYTES} bytes as JSON, but has {size}"
     )
     return results
 

@@ -210,7 +210,7 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
     violations = Violations()
     document, paths = message.document, set(message.update_mask.paths)
     check_id(violations, "document.document_id", document.document_id)
-    violations.require(bool(paths), "update_mask", f"is required: some of {', '.join(_CHANGEABLE)}")
+    violations.require(bool(paths), "update_mask", f"is required: at least one of {', '.join(_CHANGEABLE)}")
     for path in sorted(paths - set(_CHANGEABLE)):
         violations.add("update_mask", f"{path[:64]!r} can't be changed: only {', '.join(_CHANGEABLE)}")
     metadata = check_metadata(violations, "document.metadata", document.metadata) if "metadata" in paths else None

@@ -192,7 +192,7 @@ def _check_query(violations: Violations, query: str, when: str) -> None:
 
 def _check_vector(raw: bytes, dimensions: int) -> None:
     if len(raw) != 4 * dimensions:
-        raise _invalid_vector(f"must be {4 * dimensions} bytes for {dimensions} dimensions, it is {len(raw)}")
+        raise _invalid_vector(f"must be {4 * dimensions} bytes for {dimensions} dimensions, but has {len(raw)}")
     vector = np.frombuffer(raw, dtype="<f4")
     if not np.isfinite(vector).all():
         raise _invalid_vector("must contain only finite values")

@@ -57,7 +57,7 @@ def _check_query(violations: Violations, query: pb.TableQuery) -> None:
             _check_name(violations, f"{where}.column", aggregate.column)
     check_text(violations, "query.sheet", query.sheet, longest=_MOST_NAME)
     violations.require(query.limit <= MOST_ROWS, "query.limit", f"must be at most {MOST_ROWS:,}")
-    violations.require(query.header_row <= _MOST_LINE, "query.header_row", "must be the line of a table's header")
+    violations.require(query.header_row <= _MOST_LINE, "query.header_row", "must be the row of a table's header")
 
 
 def table_question_from_proto(request: pb.AnswerFromTablesRequest) -> tuple[str, list[int], date]:
@@ -71,7 +71,7 @@ def table_question_from_proto(request: pb.AnswerFromTablesRequest) -> tuple[str,
     zone = find_time_zone(request.time_zone)
     violations.require(zone is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
     if request.HasField("query"):
-        violations.require(count == 1, "document_ids", "must be one with a query")
+        violations.require(count == 1, "document_ids", "must contain one id if query is given")
         _check_query(violations, request.query)
     violations.raise_if_any()
     return request.question, list(dict.fromkeys(request.document_ids)), datetime.now(zone or UTC).date()

@@ -49,7 +49,7 @@ async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: 
 def check_chunks(chunks: int, most: int) -> None:
     """Raises IngestError(TOO_LARGE) if a document has too many chunks."""
     if chunks > most:
-        raise IngestError(IngestCode.TOO_LARGE, f"The document becomes more than {most:,} passages: split it.")
+        raise IngestError(IngestCode.TOO_LARGE, f"The document yields more than {most:,} passages: split it.")
 
 
 @dataclass(slots=True)

@@ -168,7 +168,7 @@ class Sandbox:
             pages += [page] if page is not None else []
         document = await asyncio.to_thread(merge, text.document, pages, self._rules.limits)
         if not document.blocks:
-            raise IngestError(IngestCode.NO_TEXT, "The file holds no text, and in its images none was recognised.")
+            raise IngestError(IngestCode.NO_TEXT, "The file contains no text, and none was recognised in its images.")
         return document
 
     async def _recognise(
@@ -248,7 +248,7 @@ class Sandbox:
                 return await self._run_once(path, job, spent, told)
             except _KilledError:
                 raise IngestError(
-                    IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed: split it."
+                    IngestCode.TOO_LARGE, "Reading the file needs more memory than is allowed: split it."
                 ) from None
 
     async def _open(self) -> None:
@@ -281,7 +281,7 @@ class Sandbox:
             ) from None
         except AnswerTooLongError:
             raise IngestError(
-                IngestCode.TOO_LARGE, "The document becomes more text and rows than are allowed: split it."
+                IngestCode.TOO_LARGE, "The document yields more text and rows than are allowed: split it."
             ) from None
         finally:
             # Answered, cancelled or crashed: the process is no longer needed.
@@ -354,13 +354,13 @@ def _reason(process_end: ProcessEnd, size: int, budget: float) -> Exception:
     if status == -signal.SIGXCPU or process_end.cpu_seconds >= budget:
         return IngestError(
             IngestCode.TIMEOUT,
-            f"Reading the file took more than {budget:.0f} seconds of computing, which is what a file of "
-            f"{max(size / _MIB, 0.1):.1f} MiB may take: split it, or save it in a simpler form.",
+            f"Reading the file took more than {budget:.0f} seconds of CPU time, the limit for a file of "
+            f"{max(size / _MIB, 0.1):.1f} MiB: split it, or save it in a simpler form.",
         )
     if status == -signal.SIGSYS:
         log.error("parser_attacked")
         return IngestError(
-            IngestCode.CORRUPT, "The file made the reader do what no document needs, and was not read further."
+            IngestCode.CORRUPT, "The file made the reader do something that no document needs, so reading was stopped."
         )
     if status == -signal.SIGKILL:
         return _KilledError()
@@ -371,7 +371,7 @@ def _reason(process_end: ProcessEnd, size: int, budget: float) -> Exception:
 
 def _refusal(missing: tuple[str, ...]) -> str:
     return (
-        f"this kernel has no {' and no '.join(missing)}, so that files can't be read in confinement: use one that has "
+        f"this kernel has no {' and no '.join(missing)}, so files can't be read in confinement: use one that has "
         "(Linux 5.13 or later, with both in its configuration and in the container's seccomp profile), or accept less "
         "with CITEWIRE_WORKER_CONFINEMENT=available"
     )
@@ -383,7 +383,7 @@ def _decode(data: bytes, read: Callable[[dict[str, Any]], _T]) -> _T:
         answer: dict[str, Any] = json.loads(data)
         if "defect" in answer:
             log.error("parser_defect", traceback=str(answer["defect"])[:_LOG_CHARS])
-            raise IngestError(IngestCode.INTERNAL, "The file couldn't be read because of a defect of ours.")
+            raise IngestError(IngestCode.INTERNAL, "The file couldn't be read because of an internal error.")
         if "error" in answer and not answer.get("scans"):
             raise _error(answer["error"])
         return read(answer)

@@ -117,7 +117,7 @@ def refuse_noise(head: bytes, *, is_named: bool) -> None:
     except IngestError as error:
         if is_named:
             raise
-        message = f"The file is of no format that is known here, and no text. Supported: {SUPPORTED}."
+        message = f"The file is neither text nor of a known format. Supported: {SUPPORTED}."
         raise IngestError(IngestCode.UNSUPPORTED_FORMAT, message) from error
 
 

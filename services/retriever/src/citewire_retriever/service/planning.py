@@ -57,7 +57,7 @@ def decide(
 def _as_far(over: bool, cut: bool) -> str:
     if cut:
         return ", but the most recent one alone is over the budget: only its beginning fits."
-    return ", the most recent ones, as many as the budget holds." if over else "."
+    return ", the most recent ones, as many as fit the budget." if over else "."
 
 
 def _none_ready(attached: int) -> str:

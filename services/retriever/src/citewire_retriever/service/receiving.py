@@ -56,7 +56,7 @@ class Receiver:
                 yield content, spool
             return
         if self._fetcher is None:
-            raise failed("this server fetches no files: upload it, or have the operator allow it")
+            raise failed("this server doesn't fetch files: upload the file, or ask the operator to allow it")
         async with self._fetcher.open(content.source_url) as file:
             content = replace(
                 content,

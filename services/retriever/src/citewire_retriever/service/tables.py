@@ -162,10 +162,10 @@ class TableReader(OriginalReader):
     async def _read(self, tenant: Tenant, original: Original, ask: Callable[[Path], Awaitable[_T]]) -> _T:
         if find_spec(EXTRA) is None:
             raise _not_computed(
-                "this server doesn't compute over tables: install its extra (pip install 'citewire-retriever[tables]')"
+                "this server can't query tables: install its extra (pip install 'citewire-retriever[tables]')"
             )
         if original.size_bytes > self._max_bytes:
-            raise _not_computed(f"the file is too large to be computed over: at most {self._max_bytes:,} bytes are")
+            raise _not_computed(f"the file is too large for table queries: the maximum is {self._max_bytes:,} bytes")
         try:
             return await self._confined(tenant, original, ask)
         except TableQueryError as error:

@@ -136,7 +136,7 @@ async def hold_collection(connection: Connection, tenant: Tenant, name: str | No
     Raises:
         PermissionDenied: The caller may not write to it or create it.
         NotFound: It can't be created, as one of that name is hidden from the caller.
-        Unavailable: It was deleted at this moment; the operation can be retried.
+        Unavailable: It was deleted meanwhile; the operation can be retried.
     """
     if not name:
         return None
@@ -156,9 +156,7 @@ async def hold_collection(connection: Connection, tenant: Tenant, name: str | No
             return int(row[0])
     if known is None:
         raise collection_not_found(name)
-    raise Unavailable(
-        f"the collection {name!r} was deleted at this moment", reason="DATABASE_UNAVAILABLE", retry_after=1
-    )
+    raise Unavailable(f"the collection {name!r} was deleted meanwhile", reason="DATABASE_UNAVAILABLE", retry_after=1)
 
 
 async def _managed(connection: Connection, tenant: Tenant, name: str) -> int:
@@ -195,11 +193,11 @@ async def _read(connection: Connection, tenant: Tenant, name: str) -> Collection
 
 def _in_use(name: str) -> FailedPrecondition:
     return FailedPrecondition(
-        f"the collection {name!r} holds documents: delete or move them, or force it", reason="WRONG_STATE"
+        f"the collection {name!r} contains documents: delete or move them, or use force", reason="WRONG_STATE"
     )
 
 
 def _taken(name: str) -> AlreadyExists:
     return AlreadyExists(
-        f"a collection {name!r} exists already", reason="COLLECTION_EXISTS", metadata={"collection": name}
+        f"there is already a collection {name!r}", reason="COLLECTION_EXISTS", metadata={"collection": name}
     )

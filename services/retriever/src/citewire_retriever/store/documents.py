@@ -214,7 +214,7 @@ class PostgresDocuments:
                 await change_documents(connection, _SQL["forget_enrichment_error"], key)
             else:
                 raise FailedPrecondition(
-                    f"document {document_id} is {status}: only what has failed can be tried again",
+                    f"document {document_id} is {status}: only a failed document or a failed enrichment can be retried",
                     reason="WRONG_STATE",
                     metadata={"status": str(status)},
                 )
@@ -303,9 +303,7 @@ async def write_document(
     try:
         cursor = await connection.execute(statement, values)
     except psycopg.errors.InsufficientPrivilege:
-        raise access_missing(
-            "write this: you wouldn't see the document any more, or may not change it", "write"
-        ) from None
+        raise access_missing("save the document, or couldn't see it afterwards", "write") from None
     except psycopg.errors.CheckViolation as exc:
         if not violates(exc, "documents_validity"):
             raise

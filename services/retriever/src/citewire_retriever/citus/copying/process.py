@@ -82,7 +82,7 @@ class Copying:
             obstacles.append(f"the target has rows in corpus.{name} that no copy put there")
         spaces = {row[0]: row[1:4] for row in await self.source.rows(SQL["spaces"])}
         obstacles += [
-            f"embedding space {space_id} of the target is {'/'.join(map(str, name))}, and isn't so at the source"
+            f"embedding space {space_id} of the target is {'/'.join(map(str, name))}, which differs from the source"
             for space_id, *name, _ in await self.target.rows(SQL["spaces"])
             if spaces.get(space_id) != tuple(name)
         ]
@@ -263,11 +263,12 @@ class Copying:
                 differences.append(exc)
                 await self.target.run(SQL["forget_copied"], pair)
             if time.monotonic() - last_line > _SAY_SECONDS or place == len(pairs):
-                self.say(f"compared {place} of {len(pairs)} tables of organisations, {rows} rows are alike")
+                self.say(f"compared {place} of {len(pairs)} tables of organisations, {rows} rows are identical")
                 last_line = time.monotonic()
         if differences:
             raise CopyError(
-                "\n".join(map(str, differences)) + "\nThe target isn't like the source; run again to copy these anew"
+                "\n".join(map(str, differences))
+                + "\nThe target differs from the source; run the command again to copy these anew"
             )
         return rows
 

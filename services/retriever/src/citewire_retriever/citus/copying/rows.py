@@ -26,7 +26,7 @@ class DifferenceError(CopyError):
     """Rows of the target differ from those of the source."""
 
     def __init__(self, table: Table, org: str, source: Content, target: Content) -> None:
-        how = "other content" if source.rows == target.rows else f"{target.rows} of them"
+        how = "different content" if source.rows == target.rows else f"{target.rows} of them"
         super().__init__(
             f"organisation {org!r}, table corpus.{table.name}: the source has {source.rows} rows, the target {how}"
         )

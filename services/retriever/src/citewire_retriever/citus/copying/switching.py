@@ -61,14 +61,14 @@ async def switch(copying: Copying, *, pause_seconds: float = PAUSE_SECONDS, trie
             await _retire_source(copying, pause_seconds)
         except GivenBackError as exc:
             why = str(exc)
-            copying.say(f"not switched, and nothing has happened: {why}; it is tried again")
+            copying.say(f"not switched, and nothing was changed: {why}; trying again")
             await asyncio.sleep(_PAUSE_BETWEEN_SECONDS)
         else:
             await copying.target.open_to_services()
             pause = time.monotonic() - started
             await _finish(copying)
             return pause
-    raise CopyError(f"not switched, and nothing has happened: {why}; try again when less is written")
+    raise CopyError(f"not switched, and nothing was changed: {why}; try again when less is written")
 
 
 async def _retire_source(copying: Copying, pause_seconds: float) -> None:

@@ -234,7 +234,7 @@ def _read(job: dict[str, Any], data: bytes | mmap.mmap, database: Any) -> dict[s
             answer["pages"], answer["scans"] = all_scans(data)
         return answer
     except MemoryError:
-        message = "The file needs more memory to be read than is allowed: split it."
+        message = "Reading the file needs more memory than is allowed: split it."
         return {"error": {"code": IngestCode.TOO_LARGE.value, "message": message}}
     except RecursionError:
         message = "The file is nested too deeply to be read."

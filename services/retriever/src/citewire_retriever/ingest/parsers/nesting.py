@@ -32,7 +32,7 @@ class Budget:
         """Counts a file. Raises IngestError: TOO_LARGE."""
         self.files -= 1
         if self.files < 0:
-            raise self.exceed(f"The archive holds more than {_MOST_FILES:,} files: split it.")
+            raise self.exceed(f"The archive contains more than {_MOST_FILES:,} files: split it.")
 
     def inflate(self, count: int) -> None:
         """Counts bytes extracted from an archive. Raises IngestError: TOO_LARGE."""
@@ -68,12 +68,12 @@ class Inside:
         try:
             return self.parse(data, name, media_type, self.limits, replace(self, depth=self.depth + 1))
         except (RecursionError, MemoryError):
-            raise IngestError(IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed.") from None
+            raise IngestError(IngestCode.TOO_LARGE, "Reading the file needs more memory than is allowed.") from None
 
     def check_depth(self) -> None:
         """Raises IngestError(TOO_LARGE) if the file is nested too deeply to contain files itself."""
         if self.depth > MOST_DEEP:
-            raise IngestError(IngestCode.TOO_LARGE, f"Files within files are read {MOST_DEEP} deep.")
+            raise IngestError(IngestCode.TOO_LARGE, f"Files within files are read to a depth of {MOST_DEEP}.")
 
 
 class PartNames:

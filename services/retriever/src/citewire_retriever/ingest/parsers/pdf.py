@@ -128,7 +128,7 @@ class _Reader:
         text = self.builder.text()
         if not any(char.isalnum() for char in text):
             raise IngestError(
-                IngestCode.NO_TEXT, "The PDF holds no text, only images: run text recognition (OCR) on it first."
+                IngestCode.NO_TEXT, "The PDF contains no text, only images: run text recognition (OCR) on it first."
             )
         return ParsedDocument(
             Format.PDF, "application/pdf", text, tuple(self.builder.blocks), title=self._title(), pages=count

@@ -59,7 +59,7 @@ def parse_subtitles(text: str, limits: ParseLimits, *, media_type: str) -> Parse
     if not cues:
         raise IngestError(IngestCode.CORRUPT, "The file is named as subtitles but has no line with times.")
     if not builder.blocks:
-        raise IngestError(IngestCode.EMPTY, "The subtitles say nothing.")
+        raise IngestError(IngestCode.EMPTY, "The subtitles contain no text.")
     return ParsedDocument(
         Format.SUBTITLES, media_type, builder.text(), tuple(builder.blocks), title=_title(text), has_lines=False
     )

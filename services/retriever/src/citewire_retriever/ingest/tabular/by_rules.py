@@ -116,7 +116,7 @@ def _cut_ranking(result: pb.TableAnswer, query: pb.TableQuery) -> None:
     while 0 < end < len(result.rows) and result.rows[end].values[index] == result.rows[end - 1].values[index]:
         end += 1
     if end == query.limit + _MOST_TIED:
-        raise TableQueryError("", "too many rows are equal in what they are ordered by")
+        raise TableQueryError("", "too many rows are equal in the columns that order them")
     del result.rows[end:]
 
 

@@ -53,7 +53,9 @@ class Collector:
         names = _distinct(column_names(row))
         table = Table(self._sheet, row.number, names, last_row=row.number, by_lines=self._by_lines)
         if any(NUMBER.fullmatch(name) and not YEAR.fullmatch(name) for name in table.names.values()):
-            table.refusal = f"its first row, {row.number}, looks like data: it needs a row with the columns' names"
+            table.refusal = (
+                f"its first row, {row.number}, looks like data: a row with the names of the columns is missing"
+            )
         self.tables.append(table)
         self._samples.append([])
         self._lopsided = False
@@ -75,7 +77,7 @@ class Collector:
         if not follows:
             table.gaps.append(len(table.rows))
             if sample and not _has_digits(row) and not _goes_on(sample, row):
-                problem = f"it can't be told whether row {row.number}, below an empty one, belongs to it"
+                problem = f"it isn't clear whether row {row.number}, below an empty one, belongs to it"
                 table.refusal = table.refusal or problem
         if len(sample) < _SAMPLED_ROWS:
             sample.append(row)
@@ -84,8 +86,10 @@ class Collector:
         if len(self._blocks) > 1 and not all(any(column in row.cells for column in block) for block in self._blocks):
             self._lopsided = True
         if len(table.rows) >= MOST_ROWS or len(table.rows) * len(table.cells) >= MOST_CELLS:
-            most = f"{MOST_ROWS:,} rows and {MOST_CELLS:,} cells are"
-            raise TableQueryError("", f"the table at row {table.header_row} is too large: at most {most} computed over")
+            most = f"{MOST_ROWS:,} rows and {MOST_CELLS:,} cells"
+            raise TableQueryError(
+                "", f"the table at row {table.header_row} is too large to be queried: the maximum is {most}"
+            )
         self._note_candidate(table, row, text, follows=follows)
         table.rows.append(row.number)
         for column, cells in table.cells.items():
@@ -136,7 +140,9 @@ class Collector:
         for index, table in enumerate(self.tables):
             end = self.tables[index + 1].header_row if index + 1 < len(self.tables) else None
             if any(table.header_row < row.number and (end is None or row.number < end) for row in rows):
-                table.refusal = table.refusal or f"the file doesn't say what formulas in it come to: {HOW_TO_COMPUTE}"
+                table.refusal = (
+                    table.refusal or f"the file doesn't contain the results of its formulas: {HOW_TO_COMPUTE}"
+                )
         for index in range(1, len(self.tables)):
             self._check_end(index)
         return self.tables
@@ -159,7 +165,7 @@ class Collector:
             return
         if all(_alike(self._samples[index - 1], self._samples[index], column) for column in table.names):
             problem = (
-                f"it can't be told whether row {following.header_row} names columns, or goes on with the table at row "
+                f"it isn't clear whether row {following.header_row} names columns or continues the table at row "
                 f"{table.header_row}"
             )
             table.refusal = table.refusal or problem

@@ -59,7 +59,7 @@ def answer(connection: Connection, tables: Sequence[Table], query: pb.TableQuery
     """
     table = choose(tables, query)
     if table.refusal:
-        raise TableQueryError("", f"the table at row {table.header_row} isn't computed over: {table.refusal}")
+        raise TableQueryError("", f"the table at row {table.header_row} can't be queried: {table.refusal}")
     compiler = Compiler(table, query)
     statement = compiler.compile()
     arrays: dict[str, Any] = {"n": np.array(table.rows, dtype=np.int64)}
@@ -78,7 +78,7 @@ def answer(connection: Connection, tables: Sequence[Table], query: pb.TableQuery
 def choose(tables: Sequence[Table], query: pb.TableQuery) -> Table:
     """The table that a query is about."""
     if not tables:
-        raise TableQueryError("", "the document has no table with a row of columns' names")
+        raise TableQueryError("", "the document has no table with a row of column names")
     candidates = [table for table in tables if not query.sheet or fold(table.sheet) == fold(query.sheet)]
     if not candidates:
         names = ", ".join(dict.fromkeys(table.sheet for table in tables))
@@ -86,7 +86,7 @@ def choose(tables: Sequence[Table], query: pb.TableQuery) -> Table:
     if query.header_row:
         candidates = [table for table in candidates if table.header_row == query.header_row]
         if not candidates:
-            raise TableQueryError("query.header_row", "must be the line of a table's header")
+            raise TableQueryError("query.header_row", "must be the row of a table's header")
     names = {fold(name) for name in _names_in(query)}
     fitting = [table for table in candidates if names <= {fold(name) for name in table.names.values()}]
     if len(fitting) > 1:

@@ -104,7 +104,7 @@ class Compiler:
         statement.groups = len(query.group_by)
         if statement.is_aggregate:
             if query.columns:
-                raise TableQueryError("query.columns", "must be empty where rows are grouped or aggregated")
+                raise TableQueryError("query.columns", "must be empty if rows are grouped or aggregated")
             statement.outputs = [self._group(index) for index in range(len(query.group_by))]
             statement.outputs += [self._aggregate(index) for index in range(len(query.aggregates))]
         else:
@@ -134,7 +134,9 @@ class Compiler:
             return f"({expression} {check})"
         if kind == pb.TABLE_TYPE_TEXT:
             if each.op in _ORDERING:
-                raise TableQueryError(f"{where}.op", _hint("must be another one, as the column holds texts", column))
+                raise TableQueryError(
+                    f"{where}.op", _hint("must be a different one, because the column contains texts", column)
+                )
             if not each.part:
                 self.folded.add(place)
                 expression = f"f{place}"
@@ -144,13 +146,15 @@ class Compiler:
                 return f"(coalesce(contains({expression}, ?), false))"
             return _equal(expression, each.op, len(texts))
         if each.op == pb.TABLE_OPERATOR_CONTAINS:
-            raise TableQueryError(f"{where}.op", f"must be another one, as the column holds {TYPE_NAMES[kind]}")
+            raise TableQueryError(
+                f"{where}.op", f"must be a different one, because the column contains {TYPE_NAMES[kind]}"
+            )
         if kind == pb.TABLE_TYPE_BOOLEAN and each.op not in {
             pb.TABLE_OPERATOR_EQ,
             pb.TABLE_OPERATOR_NE,
             pb.TABLE_OPERATOR_IN,
         }:
-            raise TableQueryError(f"{where}.op", "must be another one, as the column holds true or false")
+            raise TableQueryError(f"{where}.op", "must be a different one, because the column contains true or false")
         scale = self.scale(place) if kind in NUMBERS and not each.part else 0
         conditions = [
             _compare(expression, each.op, _value(f"{where}.values[{number}]", text, kind), text, scale, parameters)
@@ -164,7 +168,9 @@ class Compiler:
         if not part:
             return column.type, f"c{place}"
         if column.type != pb.TABLE_TYPE_DATE:
-            raise TableQueryError(where, f"must be unset, as the column holds {TYPE_NAMES[column.type]}, not dates")
+            raise TableQueryError(
+                where, f"must be absent, because the column contains {TYPE_NAMES[column.type]}, not dates"
+            )
         kind = pb.TABLE_TYPE_TEXT if part == pb.DATE_PART_YEAR_MONTH else pb.TABLE_TYPE_NUMBER
         return kind, _PARTS[part].format(f"c{place}")
 
@@ -207,7 +213,7 @@ class Compiler:
             )
         if column.type not in NUMBERS and (function in _ADDING or column.type != pb.TABLE_TYPE_DATE):
             raise TableQueryError(
-                f"{where}.column", _hint(f"must hold numbers; it holds {TYPE_NAMES[column.type]}", column)
+                f"{where}.column", _hint(f"must contain numbers; it contains {TYPE_NAMES[column.type]}", column)
             )
         if function in _ADDING and column.repeats:
             raise TableQueryError("", f"column {self._table.names[place]!r}: {REPEATED}")
@@ -255,7 +261,7 @@ def _hint(text: str, column: Column) -> str:
 def _value(where: str, text: str, kind: pb.TableType) -> Decimal | datetime | bool:
     value = read_value(text, kind)
     if value is None or isinstance(value, str):
-        raise TableQueryError(where, f"must fit the column, which holds {TYPE_NAMES[kind]}")
+        raise TableQueryError(where, f"must fit the column, which contains {TYPE_NAMES[kind]}")
     return value
 
 

@@ -25,7 +25,7 @@ from citewire_retriever.ingest.tabular.values import is_number
 
 _BYTES_PER_CHAR: Final = 4
 _FORMATS: Final = (
-    "answers are computed over workbooks (XLSX, XLS, ODS), CSV, TSV, and tables in HTML, Markdown, Word documents "
+    "answers are computed from workbooks (XLSX, XLS, ODS), CSV, TSV, and tables in HTML, Markdown, Word documents "
     "(DOCX) and OpenDocument texts (ODT)"
 )
 _PDF: Final = (
@@ -150,9 +150,9 @@ def _grid(name: str, grid: Grid, numbers: Sequence[int], *, by_lines: bool = Fal
         _row(number, cells, above)
         for number, cells, above in zip(numbers[begin:], grid.rows[begin:], grid.rows[begin - 1 :], strict=False)
     ]
-    refusal = "more of it was written than is read" if grid.is_cut else ""
+    refusal = "it has more cells than are read" if grid.is_cut else ""
     if not is_marked and not _names_columns(header, grid.rows[begin:]):
-        refusal = refusal or f"nothing says whether its first row, {numbers[first]}, names columns or is data"
+        refusal = refusal or f"it isn't clear whether its first row, {numbers[first]}, names columns or is data"
     names = Row(numbers[begin - 1], {column: text for column, text in enumerate(header, start=1) if text}, {})
 
     def feed(collector: Collector) -> None:

@@ -51,7 +51,7 @@ class Table:
         if number in self.uncomputed:
             name = self.names[number]
             raise TableQueryError(
-                "", f"the file doesn't say what formulas in column {name!r} come to: {HOW_TO_COMPUTE}"
+                "", f"the file doesn't contain the results of the formulas in column {name!r}: {HOW_TO_COMPUTE}"
             )
         return read_column(self.cells[number], comma=self.comma)
 

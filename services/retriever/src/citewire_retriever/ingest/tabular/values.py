@@ -262,7 +262,7 @@ def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | No
     elif len(currencies) > 1:
         refusal = f"its amounts are in several currencies: {', '.join(sorted(currencies)[:5])}"
     elif point is None and any(_is_ambiguous(cell) for cell in texts):
-        refusal = "it can't be told whether 1.234 in it is more than a thousand or a little more than one"
+        refusal = "it isn't clear whether 1.234 in it is more than a thousand or a little more than one"
     elif scale_of(numbers) is None:
         refusal = f"it has numbers of more than {MOST_DIGITS} digits"
     return replace(column, currency=currency, refusal=refusal)
