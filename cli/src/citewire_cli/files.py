@@ -180,7 +180,7 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
     """
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            return LeftOut(file, "it is no regular file")
+            return LeftOut(file, "it isn't a regular file")
         with file.open("rb") as content:
             head = content.read(_HEAD_BYTES)
         # They start like other old Office documents, and the difference may be anywhere. Whether workbooks are read
@@ -188,7 +188,7 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
         may_be_read = file.suffix.lower() in _OLE_SUFFIXES and head.startswith(_OLE)
         reason = "" if may_be_read else why_unreadable(head, images=images)
     except FileNotFoundError:
-        return LeftOut(file, "it is a link to nothing")
+        return LeftOut(file, "it is a broken link")
     except OSError as error:
         return LeftOut(file, f"it cannot be read: {error.strerror}", unseen=True)
     return LeftOut(file, reason) if reason else None
@@ -207,7 +207,7 @@ def _walk(
             continue
         is_folder = entry.is_dir()
         reason = _why_not_entered(entry) or (
-            f"{IGNORE_FILE} names it" if rules.ignores(entry, is_folder=is_folder) else ""
+            f"{IGNORE_FILE} excludes it" if rules.ignores(entry, is_folder=is_folder) else ""
         )
         if reason:
             yield LeftOut(entry, reason)

@@ -42,5 +42,5 @@ def _read(file: Path) -> GitIgnoreSpec | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "a line of it is no pattern, or it isn't UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "a line of it isn't a pattern, or it isn't UTF-8"
         raise CliError(f"{IGNORE_FILE} cannot be read", f"{file}: {why}", ExitCode.USAGE) from None

@@ -65,7 +65,7 @@ def load_operator_settings(environ: Mapping[str, str] | None = None, *, url: str
     if key is None:
         raise CliError(
             "Whose key?",
-            "Set CITEWIRE_OPERATOR_KEY to an operator's key; `citewire operator keys create` makes one.",
+            "Set CITEWIRE_OPERATOR_KEY to an operator's key; `citewire operator keys create` creates one.",
             ExitCode.USAGE,
         )
     return replace(load_client_settings(env, url=url), api_key=key)

@@ -162,7 +162,7 @@ def test_users_and_keys_are_limited(gateway: FakeGateway, run: Run) -> None:
 def test_no_budgets_and_none_to_delete(gateway: FakeGateway, run: Run) -> None:
     gateway.on("GET", "/v1/budgets", reply_json({"budgets": []}))
     gateway.on("DELETE", "/v1/budgets", reply_problem(404, "Not found", reason="BUDGET_NOT_FOUND"))
-    assert run("budgets", "list").stdout == "There are no budgets: nothing limits what is spent.\n"
+    assert run("budgets", "list").stdout == "There are no budgets: spending isn't limited.\n"
     assert run("budgets", "delete", "month").exit_code == 5
     assert run("budgets", "set", "year", "1").exit_code == 2
     assert run("budgets", "set", "day", "--", "-1").exit_code == 2

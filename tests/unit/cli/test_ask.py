@@ -118,7 +118,7 @@ def test_options_reach_the_gateway(gateway: FakeGateway, run: Run, monkeypatch: 
 def test_what_was_read_and_not_cited_is_listed_on_demand(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/chat", reply_events(*ANSWER))
     lines = run("ask", "How much?", "--all-sources").stdout.splitlines()
-    assert lines[-3:] == ["Read, and not cited", "[2] offices.csv, row 6  0.50", "    office: Ullsand"]
+    assert lines[-3:] == ["Read but not cited", "[2] offices.csv, row 6  0.50", "    office: Ullsand"]
     uncited = (frame("citations", {"citations": [ROW]}), frame("token", {"text": "Perhaps."}), frame("done", {}))
     gateway.on("POST", "/v1/chat", reply_events(*uncited))
     result = run("ask", "?")

@@ -56,12 +56,12 @@ def test_folder_is_walked_and_what_is_left_out_is_named_with_its_reason(folder: 
     assert {entry.path.relative_to(folder).as_posix(): entry.reason for entry in left_out} == {
         ".git": "it is hidden",
         ".hidden.md": "it is hidden",
-        "broken.md": "it is a link to nothing",
+        "broken.md": "it is a broken link",
         "link": "it is a link to a folder",
         "node_modules": "it is a folder of installed packages",
         "nothing.md": "it is empty",
         "photo.jpg": "it is a JPEG image",
-        "pipe": "it is no regular file",
+        "pipe": "it isn't a regular file",
     }
 
 

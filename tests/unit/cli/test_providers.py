@@ -23,7 +23,7 @@ def test_providers_are_listed(gateway: FakeGateway, run: Run) -> None:
     assert lines[1].split() == ["chat", "user", "home", "active", "ollama", "llama3.2"]
     assert lines[2].split() == ["chat", "user", "work", "-", "openai", "gpt-4.1-mini"]
     gateway.on("GET", "/v1/providers", reply_json({"providers": []}))
-    assert run("providers", "list").stdout == "There are none of your own: the server's are used.\n"
+    assert run("providers", "list").stdout == "You have none: the server's are used.\n"
 
 
 def test_one_is_saved_with_a_key_that_no_argument_shows(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:

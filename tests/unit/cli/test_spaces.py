@@ -25,7 +25,7 @@ def test_spaces_are_listed(gateway: FakeGateway, run: Run) -> None:
 
 def test_a_library_without_documents_has_none(gateway: FakeGateway, run: Run) -> None:
     gateway.on("GET", "/v1/spaces", reply_json({"spaces": []}))
-    assert run("spaces", "list").stdout == "There are no spaces yet: the first document makes one.\n"
+    assert run("spaces", "list").stdout == "There are no spaces yet: the first document creates one.\n"
 
 
 def test_a_space_is_prepared(gateway: FakeGateway, run: Run) -> None:
@@ -39,7 +39,7 @@ def test_a_space_is_prepared(gateway: FakeGateway, run: Run) -> None:
 
 def test_preparing_the_live_space_says_what_it_does(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/spaces:prepare", reply_json(SPACE | {"role": "live"}))
-    assert run("spaces", "prepare", "new").stdout == "new is live already: nothing else is being prepared now.\n"
+    assert run("spaces", "prepare", "new").stdout == "new is already live: nothing else is being prepared now.\n"
 
 
 def test_a_switch_is_forced_only_on_demand(gateway: FakeGateway, run: Run) -> None:

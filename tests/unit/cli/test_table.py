@@ -95,7 +95,7 @@ def test_a_typed_query_is_sent_as_it_is(gateway: FakeGateway, run: Run) -> None:
     ("arguments", "problem"),
     [
         (("--query", "[1]"), "no JSON object"),
-        (("--query", "{}", "--count"), "stands alone"),
+        (("--query", "{}", "--count"), "can't be combined"),
         (("--query", "@/no/such/file"), "can't be read"),
         (("--where", "Region North"), "COLUMN SIGN VALUE"),
     ],

@@ -116,7 +116,7 @@ def _print_sources(answer: Answer, *, every: bool) -> None:
         return
     if every:
         console.print()
-        console.print(Text("Read, and not cited", style="bold"))
+        console.print(Text("Read but not cited", style="bold"))
         for number, citation in others:
             for line in _with_snippet(number, citation):
                 console.print(line)

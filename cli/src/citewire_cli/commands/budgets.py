@@ -39,7 +39,7 @@ async def list_budgets(url: UrlOption = None, json: JsonOption = False) -> ExitC
     elif budgets := get_objects(listing, "budgets"):
         _print(budgets)
     else:
-        output.stdout().print("There are no budgets: nothing limits what is spent.")
+        output.stdout().print("There are no budgets: spending isn't limited.")
     return ExitCode.OK
 
 

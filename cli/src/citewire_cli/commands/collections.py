@@ -14,8 +14,8 @@ from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
 collections_app = typer.Typer(
-    help="List, create and change collections. With --enrich, missing summaries, kinds, categories and "
-    "tags is filled in the background: by a language model where there is one, which costs.",
+    help="List, create and change collections. With --enrich, missing summaries, kinds, categories and tags are added "
+    "in the background: by a language model if there is one, which costs money.",
     no_args_is_help=True,
 )
 
@@ -122,7 +122,7 @@ async def revoke(
     async with Api(load_client_settings(url=url)) as api:
         grants = await _granted(api, name)
         if grants.pop(subject, None) is None:
-            raise CliError(f"{subject} has no grant", "`citewire collections grants` lists what is.")
+            raise CliError(f"{subject} has no grant", "`citewire collections grants` lists those that exist.")
         _show_grants(await _grant_all(api, name, grants), json=json)
     return ExitCode.OK
 

@@ -21,18 +21,20 @@ ExpiresOption = Annotated[
 
 @keys_app.command("create")
 def create(
-    org: Annotated[str, typer.Option("--org", help="The organisation, made if it is new.", show_default=False)],
-    user: Annotated[str, typer.Option("--user", help="The user, made if new.", show_default=False)],
+    org: Annotated[
+        str, typer.Option("--org", help="The organisation; created if it doesn't exist.", show_default=False)
+    ],
+    user: Annotated[str, typer.Option("--user", help="The user; created if it doesn't exist.", show_default=False)],
     plan: Annotated[
         Literal["free", "basic", "pro"] | None, typer.Option("--plan", help="The organisation's plan.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the key is for.")] = None,
     scopes: Annotated[
-        str | None, typer.Option("--scopes", help="What it may be used for: read,chat,write,admin, or some of them.")
+        str | None, typer.Option("--scopes", help="What it may be used for: one or more of read,chat,write,admin.")
     ] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option("--group", help="A group that it acts for; again for more. Without: its user's local groups."),
+        typer.Option("--group", help="A group that it acts for; may be repeated. Default: its user's local groups."),
     ] = None,
     expires: ExpiresOption = None,
     json: JsonOption = False,
@@ -59,11 +61,11 @@ def list_keys(
 @keys_app.command("rotate")
 def rotate(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id.", show_default=False)],
-    overlap: Annotated[str, typer.Option("--overlap", help="How long the text before works, too.")] = "24h",
+    overlap: Annotated[str, typer.Option("--overlap", help="How long the previous secret still works.")] = "24h",
     expires: ExpiresOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a key a new text and print it once; id, scopes and budgets stay. Exits with 5 if there is none."""
+    """Replace a key's secret and print it once; id, scopes and budgets stay. Exits with 5 if there is no such key."""
     run_gateway("keys", "rotate", key_id, "--overlap", overlap, *(["--expires", expires] if expires else []), json=json)
 
 

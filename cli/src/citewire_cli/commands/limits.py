@@ -67,7 +67,7 @@ async def list_limits(url: UrlOption = None, json: JsonOption = False) -> ExitCo
     elif limits := get_objects(listing, "limits"):
         _print(limits)
     else:
-        output.stdout().print("There are none: the plan's count.")
+        output.stdout().print("There are none: the plan's limits apply.")
     return ExitCode.OK
 
 

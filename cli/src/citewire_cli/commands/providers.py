@@ -34,7 +34,7 @@ async def list_providers(url: UrlOption = None, json: JsonOption = False) -> Exi
     elif providers := get_objects(listing, "providers"):
         _print(providers)
     else:
-        output.stdout().print("There are none of your own: the server's are used.")
+        output.stdout().print("You have none: the server's are used.")
     return ExitCode.OK
 
 

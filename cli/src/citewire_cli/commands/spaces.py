@@ -37,7 +37,7 @@ async def list_spaces(url: UrlOption = None, json: JsonOption = False) -> ExitCo
     elif spaces := get_objects(listing, "spaces"):
         _print(spaces)
     else:
-        output.stdout().print("There are no spaces yet: the first document makes one.")
+        output.stdout().print("There are no spaces yet: the first document creates one.")
     return ExitCode.OK
 
 
@@ -55,7 +55,7 @@ async def prepare_space(
     if json:
         output.print_json(space)
     elif get_str(space, "role") == "live":
-        output.stdout().print(f"{get_str(space, 'model')} is live already: nothing else is being prepared now.")
+        output.stdout().print(f"{get_str(space, 'model')} is already live: nothing else is being prepared now.")
     else:
         _print([space])
         output.stdout().print("Searches stay in the live space. `citewire spaces list` shows how many are missing.")

@@ -102,7 +102,7 @@ class _StatusReader:
             name: self._process(as_object(local.get(name)) or {}, scrapes.get(name), name, since)
             for name in (*local, *(name for name in addresses if name not in local))
         }
-        span = "since the last look" if self._before else "since each one's start"
+        span = "since the last refresh" if self._before else "since each process started"
         self._before = now
         report: JsonObject = {
             "url": settings.url,

@@ -106,4 +106,4 @@ def _open(source: str, cache: Path, *, url_prefix: str, permissions: bool, watch
         return Sitemap(source, cache.expanduser())
     others = ", ".join(f"{name}://" for name in (*git.SCHEMES, *stores.SCHEMES))
     kinds = f"a folder, {others}, or a sitemap's https:// (without --url-prefix)"
-    raise CliError("This is no source", f"{scheme}: it must be {kinds}.", ExitCode.USAGE)
+    raise CliError("This is not a source", f"{scheme}: it must be {kinds}.", ExitCode.USAGE)

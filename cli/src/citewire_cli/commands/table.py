@@ -104,7 +104,11 @@ async def query(
     body = {key: value for key, value in body.items() if value} | {"limit": limit}
     if typed is not None:
         if len(body) > 1:
-            raise CliError("--query stands alone", f"Leave out what is for {', '.join(body)}.", ExitCode.USAGE)
+            raise CliError(
+                "--query can't be combined with other options",
+                f"Leave out what is for {', '.join(body)}.",
+                ExitCode.USAGE,
+            )
         body = _typed_query(typed)
     async with Api(load_client_settings(url=url), read_seconds=_READ_SECONDS) as api:
         answer = await api.call("POST", f"/v1/documents/{document_id}/tables:query", body=body)
@@ -121,7 +125,7 @@ def _condition(text: str) -> JsonObject:
     if match is None:
         signs = ", ".join(_OPERATORS)
         raise CliError(
-            f"No condition: {text}", f"Write COLUMN SIGN VALUE, where SIGN is one of {signs}.", ExitCode.USAGE
+            f"Not a condition: {text}", f"Write COLUMN SIGN VALUE, where SIGN is one of {signs}.", ExitCode.USAGE
         )
     name, sign, value = match.groups()
     if not value and sign in {"=", "!="}:
@@ -147,7 +151,7 @@ def _typed_query(text: str) -> JsonObject:
     query = parse_object(text)
     if query is None:
         raise CliError(
-            "The query is no JSON object", 'Write one like {"aggregates": [{"function": "count"}]}.', ExitCode.USAGE
+            "The query is not a JSON object", 'Write one like {"aggregates": [{"function": "count"}]}.', ExitCode.USAGE
         )
     return query
 

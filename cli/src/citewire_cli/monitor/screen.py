@@ -92,13 +92,13 @@ def _figures(figures: JsonObject, report: JsonObject) -> list[tuple[str, str]]:
             ("ingest", f"{ingest['waiting']} wait{wait}; {ingest['running']} running; ended: {ended or 'none'}")
         )
     if "searches" in figures:
-        rows.append(("searches by way", _counts(figures, "searches")))
+        rows.append(("searches by method", _counts(figures, "searches")))
         recall = get_object(figures, "sampled_recall")
         known = [f"{scope} {value:.3f}" for scope, value in recall.items() if isinstance(value, float)]
         rows.append(("sampled recall", ", ".join(known) or "no samples yet"))
     if "citations" in figures:
         rows.append(("citations by verdict", _counts(figures, "citations")))
-        rows.append(("sentences without one", get_str(figures, "uncited_sentences")))
+        rows.append(("sentences without a citation", get_str(figures, "uncited_sentences")))
     if "answers" in figures:
         rows.append(("answers", _counts(figures, "answers")))
     return rows

@@ -76,7 +76,7 @@ class Layout:
                 os.fsync(file.fileno())
             Path(temporary).replace(self.master_keys)
         except OSError as error:
-            raise CliError("The master key cannot be made", f"{self.master_keys}: {error.strerror}.") from None
+            raise CliError("The master key cannot be created", f"{self.master_keys}: {error.strerror}.") from None
 
     def create(self) -> None:
         """Creates the folders; raises CliError if that isn't possible."""
@@ -85,7 +85,7 @@ class Layout:
             self.logs.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise CliError(
-                "The data folder cannot be made", f"{error.filename}: {error.strerror}. Set CITEWIRE_DATA_DIR."
+                "The data folder cannot be created", f"{error.filename}: {error.strerror}. Set CITEWIRE_DATA_DIR."
             ) from None
 
     def write_run(self, state: Mapping[str, object]) -> None:

@@ -117,7 +117,8 @@ class Postgres:
         if version != "18":
             raise CliError(
                 "The data folder belongs to another Postgres",
-                f"{self.layout.pgdata} was made by Postgres {version}, this is 18. Choose another CITEWIRE_DATA_DIR, "
+                f"{self.layout.pgdata} was created by Postgres {version}, but this is Postgres 18. Choose another "
+                "CITEWIRE_DATA_DIR, "
                 "or move the data with pg_dump and pg_restore.",
             )
         return True

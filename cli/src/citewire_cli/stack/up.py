@@ -126,7 +126,7 @@ class _Run:
         if await asyncio.to_thread(postgres.stop_leftover):
             self._reporter.say("Stopped a Postgres left over from an earlier run.")
         if not postgres.exists():
-            await supervisor.run_once(spec.initdb(), what="The database cannot be made")
+            await supervisor.run_once(spec.initdb(), what="The database cannot be created")
             postgres.finish_initdb()
         postgres.give_folders()
         supervisor.start(spec.postgres_child())
@@ -134,7 +134,7 @@ class _Run:
         await supervisor.run_once(spec.setup(), what="The database cannot be set up")
         await self._migrate(FIRST_OWNER)
         if not spec.has_caller_keys():
-            await supervisor.run_once(spec.caller_keys(), what="The keys of callers cannot be made")
+            await supervisor.run_once(spec.caller_keys(), what="The keys of callers cannot be created")
         supervisor.start(*(spec.service(name) for name in EARLY))
         for package in OTHER_OWNERS:
             await self._migrate(package)

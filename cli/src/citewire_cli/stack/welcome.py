@@ -65,7 +65,7 @@ def welcome(
     following = [*questions, f"{ingest}    # your own documents"] if sample_loaded else [ingest, *questions]
     lines = ["", *(f"  {name:<8}  {text}" for name, text in rows), ""]
     if keys:
-        lines += ["Make a key, in another terminal; it is shown only then:", "", f"  {facts['key']}", ""]
+        lines += ["Create a key in another terminal; it is shown only once:", "", f"  {facts['key']}", ""]
     lines += ["Then try there:" if keys else "Try next, in another terminal:"]
     lines += ["", *(f"  {line}" for line in following), "", "Ctrl-C stops everything.", ""]
     return "\n".join(lines), facts

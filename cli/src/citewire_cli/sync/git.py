@@ -45,7 +45,7 @@ class GitRepository(Mirror):
         wrong = not path.strip("/") or not self._ref or self._ref.startswith("-")
         if wrong or inside.is_absolute() or ".." in inside.parts:
             form = "Write it as git+https://HOST/REPOSITORY@REF#FOLDER."
-            raise CliError("This is no Git source", form, ExitCode.USAGE)
+            raise CliError("This is not a Git source", form, ExitCode.USAGE)
         super().__init__("git", source, cache, inside=inside.as_posix(), url_prefix=url_prefix)
 
     def refresh(self) -> dict[str, CliError]:
@@ -76,7 +76,7 @@ class GitRepository(Mirror):
                 start_new_session=True,
             )
         except FileNotFoundError as error:
-            raise CliError("There is no git program", "Install git.", ExitCode.USAGE) from error
+            raise CliError("git isn't installed", "Install it.", ExitCode.USAGE) from error
         except subprocess.TimeoutExpired as error:
             raise CliError("Fetching the repository took too long", without_credentials(self._address)) from error
         except subprocess.CalledProcessError as error:

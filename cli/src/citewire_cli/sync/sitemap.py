@@ -133,7 +133,7 @@ class Sitemap(Mirror):
         except (httpx.HTTPError, OSError, EOFError, ET.ParseError) as error:
             raise CliError("The sitemap cannot be read", f"{address}: {error}") from error
         if root.tag.rpartition("}")[2] not in ("urlset", "sitemapindex"):
-            raise CliError("This is no sitemap", address, ExitCode.USAGE)
+            raise CliError("This is not a sitemap", address, ExitCode.USAGE)
         for entry in root:
             texts = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in entry}
             if texts.get("loc"):
@@ -148,7 +148,7 @@ class Sitemap(Mirror):
         """
         file, known = self.mirrored / name, self._pages.get(name)
         if not PurePosixPath(name).name or ".." in PurePosixPath(name).parts or "\\" in name or "\0" in name:
-            raise CliError("Its address is no path", page.url)
+            raise CliError("Its address can't be a path", page.url)
         if known is None or not file.exists():
             known = _Page(page.url)
         elif page.changed and page.changed == known.changed:

@@ -143,7 +143,7 @@ class Store(Mirror):
             if str(info.get("type")) != "file" or path.endswith("/"):
                 continue
             if not _is_path(name):
-                failures[name] = CliError("Its name can't be a path", "It holds an empty part, `..`, `\\` or NUL.")
+                failures[name] = CliError("Its name can't be a path", "It contains an empty part, `..`, `\\` or NUL.")
                 continue
             entries[name] = Entry(path, int(info.get("size") or 0), _tag(info, began))
             if len(entries) > MOST_FILES:
@@ -182,7 +182,7 @@ class Store(Mirror):
             if is_folder and place.name in SKIPPED_FOLDERS:
                 return LeftOut(place, f"it is {SKIPPED_FOLDERS[place.name]}")
             if rules_of(place.parent).ignores(place, is_folder=is_folder):
-                return LeftOut(place, f"{IGNORE_FILE} names it")
+                return LeftOut(place, f"{IGNORE_FILE} excludes it")
         return None
 
     def _remove(self, keep: Mapping[str, Entry]) -> None:

@@ -156,7 +156,7 @@ def _explain_webdav(error: Exception) -> tuple[str, str] | None:
     if module in ("httpx", "httpcore"):
         return "The WebDAV server cannot be reached", type(error).__name__
     if module in ("webdav4", "xml"):
-        return "What answers is no WebDAV server", type(error).__name__
+        return "The server that answers is not a WebDAV server", type(error).__name__
     return None
 
 

@@ -36,8 +36,8 @@ def add_keys(commands: "Commands") -> None:
         "--group", action="append", dest="groups", help="a group of the key; may be repeated (default: its user's)"
     )
     listing = actions.add_parser("list", help="list keys, without the secrets")
-    rotating = actions.add_parser("rotate", help="replace a key by a new one with the same id and print it once")
-    rotating.add_argument("--overlap", default="24h", help="how long the previous key still works (default: 24h)")
+    rotating = actions.add_parser("rotate", help="replace a key's secret and print it once")
+    rotating.add_argument("--overlap", default="24h", help="how long the previous secret still works (default: 24h)")
     revoking = actions.add_parser("revoke", help="revoke a key; it stops working at once")
     for action in (creating, rotating):
         action.add_argument("--expires", help="when it stops working: 90d from now, or 2027-06-30 (default: never)")
