@@ -259,7 +259,7 @@ class IdentityStore:
         Args:
             key: The key.
             new: Where the new text is; its id counts for nothing.
-            overlap: How long the previous text still works.
+            overlap: How long the previous secret still works.
             expires_at: The new expiry; None keeps the present one.
 
         Raises:

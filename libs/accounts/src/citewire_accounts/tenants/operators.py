@@ -43,7 +43,7 @@ class OperatorMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OperatorKey:
-    """An operator's key, without its text."""
+    """An operator's key, without its secret."""
 
     key_id: str
     name: str

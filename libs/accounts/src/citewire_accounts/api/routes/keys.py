@@ -99,7 +99,7 @@ async def rotate_key(
     response: Response,
     body: Annotated[RotationBody, Depends(JsonBody(RotationBody))],
 ) -> NewApiKey:
-    """Gives a key a new text and shows it once; the previous text works until the overlap ends.
+    """Replaces a key's secret and shows it once; the previous secret works until the overlap ends.
 
     Id, scopes, budgets and usage stay. A second rotation ends the first overlap.
     """

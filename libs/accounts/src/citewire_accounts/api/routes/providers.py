@@ -26,7 +26,10 @@ router = APIRouter(route_class=CancellingRoute, tags=["providers"], dependencies
 
 TypeName = Annotated[ProviderType, Path(alias="type", description="The provider's type.")]
 SavedName = Annotated[
-    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="The saved name: 1-64 of a-z, 0-9, ., _ and -.")
+    str,
+    Path(
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="The saved name: 1-64 characters of a-z, 0-9, ., _ and -."
+    ),
 ]
 OwnScope = Annotated[
     ScopeName,

@@ -48,7 +48,7 @@ class RotationBody(RequestModel):
     """Options for rotating a key."""
 
     overlap_seconds: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP_SECONDS)] = Field(
-        default=86_400, description="How long the key's previous text still works."
+        default=86_400, description="How long the key's previous secret still works."
     )
     expires_at: ExpiresAt = None
 
@@ -68,7 +68,7 @@ class ApiKey(ResponseModel):
     revoked_at: Second | None = Field(examples=[None])
     last_used_at: Second | None = Field(description="Updated about once a minute.", examples=["2026-11-22T09:00:00Z"])
     previous_until: Second | None = Field(
-        description="Time until which the text from before the last rotation works.", examples=[None]
+        description="Time until which the secret from before the last rotation works.", examples=[None]
     )
     groups: list[str] | None = Field(
         description="The groups that it names; null: the organisation's own groups that its user is in.",
@@ -77,7 +77,7 @@ class ApiKey(ResponseModel):
 
 
 class NewApiKey(ApiKey):
-    """A key that was just created or rotated; its text is shown only once."""
+    """A key that was just created or rotated; its secret is shown only once."""
 
     key: str = Field(examples=["cw_Q2hhbmdlIG1lIGJlZm9yZSB5b3UgdXNlIG1lLCB5ZXM"])
 
