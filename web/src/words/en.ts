@@ -261,7 +261,7 @@ export const en = {
   addTags: "Add tags",
   changeTags: "Change",
   onlyTag: (tag: string) => `Only with the tag “${isolated(tag)}”`,
-  removeTag: (tag: string) => `Not only with the tag “${isolated(tag)}”`,
+  removeTag: (tag: string) => `Stop filtering by the tag “${isolated(tag)}”`,
   askTag: "Ask only these documents",
 };
 
