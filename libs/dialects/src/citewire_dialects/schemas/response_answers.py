@@ -159,7 +159,7 @@ class ResponseBody(ResponseSettings):
 
 
 class ResponseDeleted(ResponseModel):
-    """A response is gone."""
+    """A response was deleted."""
 
     id: str = Field(examples=["resp_01938f2e4c5a7b109d3e5f0c2a6b7e12"])
     object: Literal["response"]
