@@ -1,4 +1,4 @@
-"""Metric series of the gateway's own; what all processes count is in `citewire_kit.metrics`."""
+"""The gateway's own metrics; those that all processes have are in `citewire_kit.metrics`."""
 
 from citewire.generator.v1 import generator_pb2
 from prometheus_client import Counter, Histogram

@@ -65,9 +65,9 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     share, is rejected with 503."""
 
     upload_bytes_per_second: float = Field(default=4096.0, gt=0)
-    """Minimum upload rate: one that is behind it by more than upload_grace_seconds is aborted. An upload holds one of
-    few places, so it must be faster than `body_bytes_per_second`, which applies to all bodies; the retriever has the
-    same setting for uploads that don't come through a gateway."""
+    """Minimum upload rate: an upload that falls behind by more than upload_grace_seconds is aborted. An upload holds
+    one of few places, so it must be faster than `body_bytes_per_second`, which applies to all bodies; the retriever has
+    the same setting for uploads that don't come through a gateway."""
 
     upload_grace_seconds: float = Field(default=20.0, gt=0)
     """How long an upload may be behind that rate."""
@@ -110,7 +110,7 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
     """Time limit of `Search`."""
 
     tables_seconds: float = Field(default=5.0, gt=0)
-    """Time limit for an answer computed over tables (`AnswerFromTables`) in a chat, which continues without it."""
+    """Time limit for an answer computed from tables (`AnswerFromTables`) in a chat, which continues without it."""
 
     rerank_seconds: float = Field(default=0.3, gt=0, le=20)
     """Time limit of `Rerank` in a chat. Results that it had no time for keep the first order, and a step says so."""

@@ -161,7 +161,7 @@ class ContextFinder:
         response: table_pb2.AnswerFromTablesResponse,
     ) -> bool:
         """Has a model write a table query for the question, and computes its answer if there is one."""
-        await run.decided.wait()  # a question that needs no retrieval isn't to pay for this
+        await run.decided.wait()  # a question that needs no retrieval shouldn't pay for this
         filled = await self._reflection.fill_table_query(run.chat, request.question, response.tables)
         run.add_usage(filled.usage)
         if not filled.table:
@@ -265,7 +265,7 @@ class ContextFinder:
 
     async def _judge(self, run: ChatRun, question: str, retrieval: Retrieval) -> Retrieval:
         """Leaves out results that the model judges irrelevant; the latest documents stay."""
-        await run.decided.wait()  # a question that needs no retrieval isn't to pay for this
+        await run.decided.wait()  # a question that needs no retrieval shouldn't pay for this
         similar = [result for result in retrieval.results if not result.recent]
         if not similar:
             return retrieval

@@ -67,7 +67,7 @@ class Reranking:
     """Reranked results."""
 
     results: tuple[retriever_pb2.SearchResult, ...] = ()
-    """The scored ones, best first, then those that it had no time for, in the order of the first ranking."""
+    """The scored results, best first, then those not scored in time, in the order of the first ranking."""
     scores: tuple[float, ...] = ()
     """Scores of the former."""
     candidates: int = 0

@@ -77,7 +77,7 @@ def filter_dropped_step(phrases: Sequence[str]) -> Step:
 
 
 def computed_step(document: str, answer: table_pb2.TableAnswer, *, by_model: bool) -> Step:
-    """Reports what was computed over a document's table, and whether a model wrote the query."""
+    """Reports what was computed from a document's table, and whether a model wrote the query."""
     sheet = f", sheet {answer.sheet}" if answer.sheet else ""
     origin = " The query is the model's reading of the question." if by_model else ""
     return Step("table_computed", f"Computed from {document}{sheet}: {answer.understood}.{origin}")

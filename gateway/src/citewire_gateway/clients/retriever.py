@@ -242,7 +242,7 @@ class CorpusClient:
         return await self._calls.unary(self._stub.ListTables, request, timeout=self._transfer_seconds)
 
     async def query_table(self, request: table_pb2.QueryTableRequest) -> table_pb2.QueryTableResponse:
-        """Computes over a table. Raises `InvalidArgument` with the field names of JSON."""
+        """Queries a table. Raises `InvalidArgument` with the field names of JSON."""
         try:
             return await self._calls.unary(self._stub.QueryTable, request, timeout=self._transfer_seconds)
         except InvalidArgument as error:

@@ -1,4 +1,4 @@
-"""Profiles: how the pipeline behaves, as data. A further system is a further row here and, at most, a dialect.
+"""Profiles: how the pipeline behaves, as data. Another system needs only another row here and, at most, a dialect.
 
 Only this file, the dialects and the routes know the names of systems.
 """

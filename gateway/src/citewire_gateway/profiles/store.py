@@ -1,4 +1,4 @@
-"""From a name to a profile: one of ours, or one that a tenant made of one of ours and that is kept in Postgres."""
+"""Finds profiles by name: built-in ones, and those that tenants derived from them, which are stored in Postgres."""
 
 import re
 from dataclasses import dataclass, replace

@@ -80,7 +80,7 @@ class SearchResultParam(RequestModel):
 
     @property
     def cited(self) -> bool:
-        """Whether what is said from it is cited."""
+        """Whether statements from it are cited."""
         return self.citations is None or self.citations.enabled
 
 
@@ -174,7 +174,7 @@ class MessageParam(RequestModel):
 
     @property
     def texts(self) -> list[str]:
-        """The text that a model gets of it."""
+        """Its text as a model gets it."""
         brought = [block.text for result in self.search_results for block in result.content]
         calls = [f"{call.name} {json.dumps(call.input, ensure_ascii=False)}" for call in self.calls]
         return [self.text, *calls, *(text_of(result.content) for result in self.results), *brought]

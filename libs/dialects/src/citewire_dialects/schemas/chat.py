@@ -154,7 +154,7 @@ class CitedSentence(ResponseModel):
 
 
 class QuotePlace(PlaceFields):
-    """Where the words that support a sentence stand."""
+    """The place of the words that support a sentence."""
 
     place_after = "version"
 

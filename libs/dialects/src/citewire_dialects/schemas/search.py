@@ -14,7 +14,7 @@ from citewire_http.api.schemas import Count, Id, JsonObject, RequestModel, Respo
 from citewire_kit.enums import enum_number
 
 _RERANKED = 40
-"""Candidates that a rerank model orders, at least."""
+"""Minimum number of candidates that a rerank model orders."""
 
 SearchModeName = Literal["dense", "lexical", "hybrid"]
 

@@ -1,4 +1,4 @@
-"""Tables of documents, and what is computed over them."""
+"""Tables of documents, and queries over them."""
 
 import re
 from decimal import Decimal

@@ -72,7 +72,7 @@ class SandboxRules:
     recogniser: Recogniser | None = None
     """Recognises text in pages that are pictures; None for no recognition."""
     tables: bool = False
-    """Whether its processes compute over tables, which needs an optional package."""
+    """Whether its processes query tables, which needs an optional package."""
     confinement: Confinement = "required"
     """`required`: a kernel without Landlock or seccomp is an error; `available`: whatever it has is used."""
 

@@ -8,4 +8,4 @@ NOT_LOCKED = 70
 """Exit status of a process that couldn't lock itself in, and therefore read nothing."""
 
 TABLES = "tables"
-"""Argument of a fork server whose processes also compute over tables, for which an optional package is loaded."""
+"""Argument of a fork server whose processes also query tables, for which an optional package is loaded."""

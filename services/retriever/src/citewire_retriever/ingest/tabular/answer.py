@@ -56,7 +56,7 @@ def answer_about_tables(
 
 
 def list_tables(tables: Sequence[Table]) -> pb.ListTablesResponse:
-    """Describes tables; a column that can't be computed over says why."""
+    """Describes tables; a column that can't be used says why."""
     return pb.ListTablesResponse(tables=[_describe(table) for table in tables[:_MOST_TABLES]])
 
 

@@ -83,7 +83,7 @@ def _answer(  # the parts of an answer
 
 
 def _describe(table: Table, file_name: str) -> known.Table:
-    """A table as questions see it, without columns that can't be computed over."""
+    """A table as questions see it, without columns that can't be used."""
     described: list[known.Column] = []
     for number, name in table.names.items():
         try:

@@ -58,7 +58,7 @@ class RowSource:
     feed: Callable[[Collector], None]
     """Passes all rows to a collector, in order."""
     refusal: str = ""
-    """Why results computed over it could be wrong."""
+    """Why results computed from it could be wrong."""
     by_lines: bool = False
     """Whether row numbers are the file's line numbers."""
     is_sheet: bool = False
@@ -66,7 +66,7 @@ class RowSource:
 
 
 def refusal_of(format: Format) -> str:
-    """Why a file of a format without a reader can't be computed over."""
+    """Why the tables of a file can't be queried if its format has no reader."""
     return _PDF if format is Format.PDF else f"{_FORMATS}, and this document is none of them"
 
 

@@ -44,7 +44,7 @@ class Table:
     uncomputed: set[int] = field(default_factory=set[int])
     """Columns with formulas without stored values."""
     refusal: str = ""
-    """Why results computed over it could be wrong."""
+    """Why results computed from it could be wrong."""
 
     def column(self, number: int) -> Column:
         """A column's values. Raises TableQueryError if the file doesn't store them."""

@@ -92,7 +92,7 @@ class Column:
     """Rows, from 0, with cells of another type."""
     currency: str = ""
     refusal: str = ""
-    """Why it can't be computed over although it looks as if it could."""
+    """Why it can't be used although it looks as if it could."""
     repeats: bool = False
     """Whether merged cells repeat a value in several rows, so values can't be added."""
 
