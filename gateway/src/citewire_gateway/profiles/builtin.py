@@ -78,7 +78,7 @@ SOURCES = Profile(
 
 SELF_RAG = Profile(
     name="self-rag",
-    description="Decides whether to look into the user's articles and repositories, cites [ref:N], judges its answer.",
+    description="Decides whether to search the user's articles and repositories, cites [ref:N], and judges its answer.",
     level=retriever_pb2.SCOPE_LEVEL_USER,
     top_k=Bounds(default=10, minimum=1, maximum=30),
     min_score=0.3,
@@ -101,7 +101,7 @@ SELF_RAG = Profile(
 
 LIBRARY = Profile(
     name="library",
-    description="Reads a small library whole, and searches a large one; says which, and why. Cites [ref:N].",
+    description="Reads a small library whole and searches a large one, and says which and why. Cites [ref:N].",
     level=retriever_pb2.SCOPE_LEVEL_USER,
     strategy=retriever_pb2.STRATEGY_LIBRARY,
     search=retriever_pb2.SearchRequest(
@@ -124,7 +124,8 @@ LIBRARY = Profile(
 
 GROUNDED = Profile(
     name="grounded",
-    description="Our best: found by meaning and by words, ranked twice, cited [ref:N] claim by claim, in conversation.",
+    description="Our best: searches by meaning and by words, reranks, cites [ref:N] for each claim, and stores "
+    "conversations.",
     search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_HYBRID),
     top_k=Bounds(default=10, minimum=1, maximum=50),
     no_match=DEFAULT_NO_MATCH,
@@ -144,7 +145,7 @@ GROUNDED = Profile(
 
 SIMPLE = Profile(
     name="simple",
-    description="The smallest chat: a question, an answer and its sources; nothing is kept but the usage.",
+    description="The smallest chat: a question, an answer and its sources; only the usage is stored.",
     top_k=Bounds(default=5, minimum=1, maximum=30),
     empty_selection=EmptySelection.ABSENT,
     answer=AnswerPolicy(
