@@ -106,7 +106,7 @@ async def query(
         if len(body) > 1:
             raise CliError(
                 "--query can't be combined with other options",
-                f"Leave out what is for {', '.join(body)}.",
+                f"Leave out the options for {', '.join(body)}.",
                 ExitCode.USAGE,
             )
         body = _typed_query(typed)

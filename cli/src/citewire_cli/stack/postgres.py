@@ -118,8 +118,7 @@ class Postgres:
             raise CliError(
                 "The data folder belongs to another Postgres",
                 f"{self.layout.pgdata} was created by Postgres {version}, but this is Postgres 18. Choose another "
-                "CITEWIRE_DATA_DIR, "
-                "or move the data with pg_dump and pg_restore.",
+                "CITEWIRE_DATA_DIR, or move the data with pg_dump and pg_restore.",
             )
         return True
 
