@@ -161,7 +161,7 @@ class ResponsesRequest(OpenAiRequest):
     )
     tool_choice: Annotated[Any, only("auto", "required", {"type": "file_search"}, why=_NO_OTHER_TOOLS)] = None
     max_tool_calls: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=None, description="Ignored: there is always one search."
+        default=None, description="Has no effect: there is always one search."
     )
     parallel_tool_calls: StrictBool | None = None
     include: list[Literal["file_search_call.results", "reasoning.encrypted_content"]] | None = Field(

@@ -49,7 +49,7 @@ class TableFilterBody(RequestModel):
 
     column: ColumnName
     op: OperatorName = Field(
-        description="Texts are compared ignoring case, and only for equality. `ne` is also true for empty cells.",
+        description="Texts are compared ignoring case, and can't be greater or less. `ne` also holds for empty cells.",
         examples=["ge"],
     )
     values: Annotated[list[FilterValue], Field(max_length=500)] = Field(
