@@ -71,7 +71,7 @@ def _groups(issuer: Issuer, claims: Claims) -> tuple[str, ...]:
     if len(groups) > MAX_GROUPS:
         raise _refused(
             issuer.groups_claim,
-            f"names {len(groups)} groups, but at most {MAX_GROUPS} are allowed: let the identity provider name fewer",
+            f"names {len(groups)} groups; at most {MAX_GROUPS} are allowed: let the identity provider name fewer",
         )
     for group in groups:
         if not 0 < len(group) <= MAX_GROUP_CHARS or not group.isprintable():
