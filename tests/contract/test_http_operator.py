@@ -79,7 +79,9 @@ async def test_operators_and_members_are_kept_apart_on_every_route(
     read_only = bearer(await operator_key(here.database, read_only=True))
     for method, path, operators in listed:
         with subtests.test(method=method, path=path):
-            wrong, says = (here.member, "server's operators") if operators else (here.operator, "/v1/operator only")
+            wrong, says = (
+                (here.member, "needs an operator's key") if operators else (here.operator, "/v1/operator only")
+            )
             refused = await here.gateway.http.request(method, path, content=b"{", headers=wrong)
             assert (refused.status_code, refused.json()["reason"]) == (403, "PERMISSION_DENIED"), refused.text
             assert says in refused.json()["detail"]

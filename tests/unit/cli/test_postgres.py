@@ -183,7 +183,7 @@ def test_cluster_of_another_version_is_refused(tmp_path: Path) -> None:
     layout.create()
     layout.pgdata.mkdir()
     (layout.pgdata / "PG_VERSION").write_text("16\n")
-    with pytest.raises(CliError, match="made by Postgres 16"):
+    with pytest.raises(CliError, match="created by Postgres 16"):
         embedded.locate(layout).exists()
 
 

@@ -186,7 +186,7 @@ def test_no_number_of_what_is_not_a_whole_table(ask: Ask, case: str) -> None:
         (("Item,Cost", "a,$ 1.50", "b,€ 2.50"), "several currencies: $, €"),
         (("Item,Cost", "a,10%", "b,0.5"), "some of its numbers are percentages"),
         (("Item,Cost", f"a,{'1' * 39}", "b,2"), "more than 38 digits"),
-        (("Item,Cost", "a,0123", "b,2"), "it holds texts"),
+        (("Item,Cost", "a,0123", "b,2"), "it contains texts"),
     ],
 )
 def test_columns_that_nobody_can_add(ask: Ask, lines: tuple[str, ...], problem: str) -> None:
