@@ -98,10 +98,10 @@ SELECT citus_activate_node(%(host)s, %(port)s)
 SELECT replicate_reference_tables('force_logical')
 
 -- name: look_after_copies
--- Works around two faults of Citus 14.0 that concern isolating an organisation, which copies shards on their node.
--- Citus adds the copies' keys after it has begun to read the changes to be replicated to them: a row that is updated or deleted
--- in between is sent without a key, rejected, and sent again forever (https://github.com/citusdata/citus/issues/6790). So on
--- nodes, a new table has all of its columns as its replica identity until it has its key.
+-- Works around two faults of Citus in isolating an organisation, which copies shards on their node.
+-- Citus 14.0 adds the copies' keys after it has begun to read the changes to be replicated to them: a row that is updated or
+-- deleted in between is sent without a key, rejected, and sent again forever (https://github.com/citusdata/citus/issues/6790).
+-- So on nodes, a new table has all of its columns as its replica identity until it has its key.
 -- After an interrupted isolation, Citus drops the copies before the replication slot. The process that reads the slot looks up
 -- the copy for each change, and if that no longer exists, a segmentation fault ends the process and the node with it. So the
 -- slot is dropped first here.
