@@ -13,7 +13,7 @@ JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_
 
 -- name: key_columns
 c.chunk_id, c.document_id, c.content_hash,
-CASE WHEN length(translate(left(c.text, 400), E'0123456789.,:;()$\t', '')) < 0.9 * length(left(c.text, 400)) THEN 0
+CASE WHEN regexp_count(left(c.text, 400), E'[0123456789.,:;()$\t]') > 0.1 * length(left(c.text, 400)) THEN 0
      ELSE length(c.text)::real / greatest(c.token_count, 1) END
 
 -- name: key_sources
