@@ -9,14 +9,13 @@ from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query
 
 from citewire_accounts.api.dependencies import TenantDep, authenticate, require_admin
+from citewire_dialects.schemas.grants import GrantList, GrantsBody
 from citewire_dialects.schemas.library import (
     Collection,
     CollectionBody,
     CollectionDeleted,
     CollectionList,
     CollectionPatch,
-    GrantList,
-    GrantsBody,
 )
 from citewire_dialects.schemas.spaces import (
     CalibrationBody,

@@ -10,6 +10,7 @@ from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictStr, mod
 
 from citewire_dialects.profile import DocumentType
 from citewire_dialects.schemas import CollectionName, KnownType, PlaceFields, StreamError
+from citewire_dialects.schemas.grants import Access, Subject
 from citewire_http.api.batches import Base64
 from citewire_http.api.reading import Names
 from citewire_http.api.schemas import Count, FlatObject, Id, JsonObject, Nothing, RequestModel, ResponseModel, Time
@@ -43,26 +44,8 @@ class Stage(StrEnum):
     PUBLISH = "publish"
 
 
-class Access(StrEnum):
-    """Access to a collection or a document; each level includes those before it."""
-
-    READ = "read"
-    WRITE = "write"
-    MANAGE = "manage"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Access":
-        del value  # from a retriever of another version
-        return cls.READ
-
-
 STATUSES = EnumMap(DocumentStatus, corpus_pb2.DocumentStatus)
-ACCESSES = EnumMap(Access, corpus_pb2.Access)
 
-Subject = Annotated[
-    StrictStr,
-    Field(max_length=206, description="`user:ID`, `group:NAME` or `everyone`.", examples=["group:hr"]),
-]
 _READERS = "Of those who may read its collection, only these subjects may read it; empty means all of them."
 Readers = Annotated[list[Subject], Field(max_length=200, description=_READERS)]
 
@@ -368,39 +351,3 @@ class CollectionDeleted(ResponseModel):
     """Number of documents deleted with a collection."""
 
     documents_deleted: Count = Field(examples=[0])
-
-
-class GrantBody(RequestModel):
-    """One subject's access to a collection."""
-
-    subject: Subject
-    access: Literal["read", "write", "manage"]
-
-
-class GrantsBody(RequestModel):
-    """A collection's grants, replacing the previous ones."""
-
-    grants: Annotated[
-        list[GrantBody], Field(max_length=1000, description="One per subject; none opens the collection to everybody.")
-    ]
-
-    def to_proto(self, name: str) -> corpus_pb2.SetCollectionGrantsRequest:
-        """Returns it as the retriever's message."""
-        grants = [
-            corpus_pb2.Grant(subject=grant.subject, access=ACCESSES.to_proto(Access(grant.access)))
-            for grant in self.grants
-        ]
-        return corpus_pb2.SetCollectionGrantsRequest(name=name, grants=grants)
-
-
-class Grant(ResponseModel):
-    """One subject's access to a collection."""
-
-    subject: str = Field(examples=["group:hr"])
-    access: Access = Field(examples=["read"])
-
-
-class GrantList(ResponseModel):
-    """A collection's grants by subject; none: it is open to everybody."""
-
-    grants: list[Grant]
