@@ -173,6 +173,12 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256(os.fsencode(f"{platform.node()}\0{folder}")).hexdigest()[:16]
 
 
+def sha256_of(path: Path) -> str:
+    """The digest of a file's bytes, in hexadecimal."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
     """Why a file isn't a document; None if it may be one, as images may if requested.
 

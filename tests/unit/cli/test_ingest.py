@@ -21,7 +21,8 @@ from citewire_cli import ingest as engine
 from citewire_cli.commands.ingest import IngestProgress
 from citewire_cli.errors import CliError
 from citewire_cli.files import Source, find_sources
-from citewire_cli.ingest import Outcome, Target, idempotency_key
+from citewire_cli.ingest import Target, idempotency_key
+from citewire_cli.outcomes import Outcome
 from cli_types import Run
 from fake_gateway import FakeGateway, Reply, Request, reply_problem
 from fake_library import FakeLibrary, tags_of

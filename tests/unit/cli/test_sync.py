@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_cli.files import Source, find_sources
-from citewire_cli.ingest import sha256_of
+from citewire_cli.files import Source, find_sources, sha256_of
 from citewire_cli.jsonio import JsonObject
 from citewire_cli.sync import readers
 from citewire_cli.sync.folder import Folder

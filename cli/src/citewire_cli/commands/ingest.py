@@ -24,8 +24,9 @@ from citewire_cli.api import Api
 from citewire_cli.commands.options import ImagesOption, JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.files import LeftOut, find_sources, inspect, split_addresses
-from citewire_cli.ingest import Outcome, Target, ingest
+from citewire_cli.ingest import Target, ingest
 from citewire_cli.jsonio import get_int
+from citewire_cli.outcomes import Outcome
 from citewire_cli.settings import load_client_settings
 from citewire_cli.validity import read_validity
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.ingest import Observer, Outcome, Target, send_all
+from citewire_cli.ingest import Target, send_all
 from citewire_cli.jsonio import JsonObject, get_str
+from citewire_cli.outcomes import Observer, Outcome
 from citewire_cli.sync.folder import Folder, Listing
 from citewire_cli.sync.library import SyncedDocuments
 from citewire_cli.sync.plan import Plan

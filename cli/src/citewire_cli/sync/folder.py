@@ -6,8 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.files import LeftOut, find_sources, fingerprint, inspect
-from citewire_cli.ingest import sha256_of
+from citewire_cli.files import LeftOut, find_sources, fingerprint, inspect, sha256_of
 from citewire_cli.sync.plan import SyncFile
 from citewire_cli.sync.readers import Readers
 

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] # names a type of a package that we lack
 
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.ingest import Outcome, wait_for_all
+from citewire_cli.outcomes import Outcome, wait_for_all
 from citewire_cli.sync.engine import Failure, Sync, SyncReport, failure_of
 
 DEBOUNCE_MS = 300
