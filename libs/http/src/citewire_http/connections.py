@@ -5,7 +5,6 @@ hold is checked as it is parsed, and a sweep twice a second ends requests that t
 """
 
 import asyncio
-import ipaddress
 import json
 from collections import Counter, defaultdict, deque
 from http import HTTPStatus
@@ -14,6 +13,7 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from citewire_http.addresses import TrustedProxies, site_of
 from citewire_http.metrics import REFUSED_CONNECTIONS
 from citewire_http.settings import HttpSettings
 
@@ -53,7 +53,7 @@ class Connections:
 
     def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
-        self._proxies = settings.trusted_networks()
+        self.proxies = TrustedProxies(settings.trusted_networks())
         self._by_address: Counter[str] = Counter()
         self._all: set[GuardedProtocol] = set()
         self._waiting: dict[GuardedProtocol, None] = {}
@@ -100,27 +100,6 @@ class Connections:
         idle = self._idle.get(site_of(address))
         if idle and self._by_address[site_of(address)] >= self.settings.max_connections_per_address:
             next(iter(idle)).drop("replaced")
-
-    def is_proxy(self, address: str) -> bool:
-        """Whether the peer is a trusted proxy."""
-        try:
-            ip = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        plain = (ip.ipv4_mapped if ip.version == 6 else None) or ip
-        return any(plain in network for network in self._proxies)
-
-    def forwarded_for(self, header: bytes) -> str:
-        """Returns the client named by proxies: the last address that isn't a proxy itself; "" for none."""
-        for part in reversed(header.decode("latin-1").split(",")):
-            address = part.strip().removeprefix("[").partition("]")[0]
-            if address.count(":") == 1:
-                address = address.partition(":")[0]
-            if not _is_address(address):
-                return ""
-            if not self.is_proxy(address):
-                return address
-        return ""
 
     def enter(self, address: str) -> bool:
         """Counts a connection, or a proxy's request, for an address; returns whether that is within the limit."""
@@ -176,7 +155,7 @@ class GuardedProtocol(HttpToolsProtocol):
             REFUSED_CONNECTIONS.labels("full").inc()
             transport.abort()
             return
-        self._from_proxy = self._connections.is_proxy(address)
+        self._from_proxy = address in self._connections.proxies
         if self._from_proxy:
             return
         self._connections.make_room(address)
@@ -319,7 +298,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _count_forwarded(self) -> None:
         """Counts a proxy's request for its client, which the application sees as the peer from now on."""
         header = b",".join(value for name, value in self.headers if name == b"x-forwarded-for")
-        address = self._connections.forwarded_for(header)
+        address = self._connections.proxies.forwarded_for(header)
         if address:
             self.scope["client"] = (address, 0)
             if not self._connections.enter(address):
@@ -365,22 +344,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_bytes += size
         if self._head_bytes > _LINGER_BYTES:
             self.transport.abort()
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def site_of(address: str) -> str:
-    """Returns the unit counted as one address: for IPv6 the /64 network, which belongs to one client."""
-    if ":" not in address:
-        return address
-    ip = ipaddress.IPv6Address(address.partition("%")[0])
-    return str(ip.ipv4_mapped or ipaddress.IPv6Network((ip, 64), strict=False))
 
 
 def _answer(status: int) -> bytes:

@@ -27,8 +27,8 @@ from citewire_accounts.tenants.members import MemberStore
 from citewire_accounts.tenants.operators import Operator, OperatorStore
 from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_accounts.tenants.retention import Retention
+from citewire_http.addresses import site_of
 from citewire_http.api.parameters import check_parameters
-from citewire_http.connections import site_of
 from citewire_http.middleware import add_headers
 from citewire_http.supervision import StreamRules
 from citewire_kit.audit import current_record
