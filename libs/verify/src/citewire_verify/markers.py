@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from citewire_verify.gaps import MAX_SPACE, Gap
 from citewire_verify.marker_reader import OPENERS, PARENTHESES, Form, MarkerReader
 from citewire_verify.text.line_tracker import LineTracker
 from citewire_verify.text.markdown import MORE, NO, code_end, formula_end, target_end
@@ -51,8 +52,6 @@ _CONTEXT: Final = 400
 """Code points that are kept before the current one."""
 _DROPPED: Final = 4096
 """Number of code points read at which all but these are dropped."""
-_MAX_SPACE: Final = 64
-"""Longest run of white space, or of commas and white space, that belongs to a marker."""
 _SPECIAL = re.compile(rf"[\n`~$\\{re.escape(OPENERS)}]|(?<=\])\(")
 _SPECIAL_REMOVING = re.compile(
     rf"[\n`~$\\{re.escape(OPENERS + PARENTHESES)}]"
@@ -62,11 +61,7 @@ _SPECIAL_REMOVING = re.compile(
 _RUN = re.compile(r"`{1,64}+|~{1,64}+")
 _MAX_RUN = 64
 _SPACES = re.compile(r"[ \t]++")
-_MAX_OPENED = 8
-_OPENED = re.compile(r"(?:(?:^|[\s(\[{“„«])[*_]{1,3}|[(\[{“‘„«「『（])$")
 _EMPHASIS = re.compile(r"\*{1,3}|_{1,3}")
-_SEPARATOR = re.compile(r"[ \t,;，；、]*+")
-_CLOSING_PUNCTUATION = frozenset(".!?:)]}»”’…。！？：、，,;）」』】؟،؛।")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +120,10 @@ class MarkerFilter:
         self._last_end = -1
         """End of the last marker, as an offset in the answer as the model wrote it."""
         self._lines = LineTracker()
-        self._gap: str | None = None
-        """White space before a removed marker, until it is known what follows."""
+        self._gap: Gap | None = None
+        """Where markers were removed, until it is known what follows."""
         self._out: list[str] = []
         self._sent = 0
-        self._opened = False
-        """Whether the removed marker followed an opening bracket, quotation mark or emphasis."""
         self._cited: dict[int, None] = {}
         self._markers: list[Marker] = []
         self.invalid = 0
@@ -174,7 +167,7 @@ class MarkerFilter:
         while self._at < len(self._text) and self._advance(final=final):
             pass
         if final and self._gap is not None:
-            self._close_gap(final=True)
+            self._close_gap(self._gap, final=True)
         if self._at > _DROPPED:
             cut = self._at - _CONTEXT
             self._text, self._base, self._at = self._text[cut:], self._base + cut, _CONTEXT
@@ -186,7 +179,7 @@ class MarkerFilter:
         """Reads on to the next decision; False if that needs more text."""
         text, at = self._text, self._at
         if self._gap is not None:
-            return self._after_removed(final=final)
+            return self._after_removed(self._gap, final=final)
         if self._lines.code:
             # Inside, only the end is looked for.
             line = text.find("\n", at)
@@ -252,8 +245,8 @@ class MarkerFilter:
         text, at = self._text, self._at
         start = match.end() if match.group()[0] in " \t" else at
         if start == len(text):
-            return (final or start - at > _MAX_SPACE) and self._pass(start)
-        form = self._unit(start, final=final) if start - at <= _MAX_SPACE else NO
+            return (final or start - at > MAX_SPACE) and self._pass(start)
+        form = self._unit(start, final=final) if start - at <= MAX_SPACE else NO
         if form == MORE:
             return False
         if not isinstance(form, Form):
@@ -261,8 +254,7 @@ class MarkerFilter:
         if not self._is_removed(form):
             self._pass(start)
             return self._show(form)
-        self._opened = _OPENED.search(text, max(start - _MAX_OPENED, 0), start) is not None
-        self._gap = text[at:start]
+        self._gap = Gap.before(text, at, start)
         return self._take_out(form)
 
     def _unit(self, at: int, *, final: bool) -> Form | int:
@@ -302,7 +294,7 @@ class MarkerFilter:
         self._last_end = self._base + form.end
         return True
 
-    def _after_removed(self, *, final: bool) -> bool:
+    def _after_removed(self, gap: Gap, *, final: bool) -> bool:
         """Removes a joining text and the marker after it; otherwise decides which white space stays."""
         text = self._text
         at = self._reader.join(text, self._at, final=final)
@@ -314,32 +306,19 @@ class MarkerFilter:
                 return False
             if isinstance(form, Form) and self._is_removed(form):
                 return self._take_out(form)
-        return self._close_gap(final=final)
+        return self._close_gap(gap, final=final)
 
-    def _close_gap(self, *, final: bool) -> bool:
+    def _close_gap(self, gap: Gap, *, final: bool) -> bool:
         """Decides which white space stays where markers were, once the next character is known."""
-        text, at = self._text, self._at
-        match = _SEPARATOR.match(text, at, at + _MAX_SPACE)
-        end = match.end() if match else at
-        if end == len(text) and end - at < _MAX_SPACE and not final:
+        end = gap.end(self._text, self._at, final=final)
+        if end == MORE:
             return False
-        gap, self._gap = self._gap or "", None
-        space = self._space(gap, text[at:end], text[end : end + 1])
+        self._gap = None
+        space = "" if self._lines.blank else gap.space(self._text, self._at, end)
         self._emit(space)
         self._lines.push(space)
         self._at = end
         return True
-
-    def _space(self, gap: str, separator: str, following: str) -> str:
-        """The rest of the white space before removed markers, and of their separators."""
-        if self._lines.blank:
-            return ""
-        if following in {"", "\n"}:
-            return separator.rstrip()
-        if separator.strip():
-            return separator
-        closes = following in _CLOSING_PUNCTUATION or (not separator and following in "*_~")
-        return "" if closes or (self._opened and not gap) else separator or gap
 
     def _show(self, form: Form) -> bool:
         """Outputs a marker: a citation in its style, any other unchanged."""
