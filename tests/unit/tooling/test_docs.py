@@ -57,6 +57,19 @@ def test_a_decision_has_its_four_parts(decision: Path) -> None:
     assert len(text.splitlines()) <= MOST_LINES_OF_A_DECISION
 
 
+def test_every_decision_is_listed_once_by_its_title() -> None:
+    listed = re.findall(
+        r"^- (\[\d+\]\(.+\): .+)$", (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    expected = [_entry(decision) for decision in sorted(ROOT.glob("docs/adr/*.md"))]
+    assert sorted(listed) == sorted(expected)
+
+
+def _entry(decision: Path) -> str:
+    number, title = decision.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ").split(". ", 1)
+    return f"[{number}](adr/{decision.name}): {title}"
+
+
 def test_the_readme_is_short_and_has_one_table_of_figures() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MOST_LINES_OF_THE_README
