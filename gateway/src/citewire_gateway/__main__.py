@@ -1,4 +1,4 @@
-"""The gateway's processes: `python -m citewire_gateway [serve | migrate | keys … | rotate]`."""
+"""The gateway and its commands: `python -m citewire_gateway [serve | migrate | rotate | keys … | …]`."""
 
 from citewire_gateway.commands import main
 
