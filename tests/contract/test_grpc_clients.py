@@ -115,7 +115,7 @@ async def test_a_call_that_proves_nothing_is_refused(fakes: Fakes) -> None:
             await client.list_models(embedder_pb2.ListModelsRequest())
 
 
-@pytest.mark.client("citewire-client", "Services over gRPC: errors of its own kinds, with the fields that are wrong")
+@pytest.mark.client("citewire-client", "Services over gRPC: its own error classes, with the invalid fields")
 async def test_errors_have_kinds_and_fields(fakes: Fakes, generator: AsyncGeneratorClient) -> None:
     errors: list[Exception] = []
 
@@ -146,7 +146,7 @@ async def test_errors_have_kinds_and_fields(fakes: Fakes, generator: AsyncGenera
         await ended_by(Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE"))
 
 
-@pytest.mark.client("citewire-client", "Services over gRPC: who leaves a stream stops the model")
+@pytest.mark.client("citewire-client", "Services over gRPC: leaving a stream stops the model")
 async def test_leaving_a_stream_ends_its_call(fakes: Fakes, generator: AsyncGeneratorClient) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -246,7 +246,7 @@ async def test_a_search_finds_what_the_retriever_has(fakes: Fakes) -> None:
         assert len((await client.search(request, request_id="r-1")).results) == len(fakes.retriever.results)
 
 
-@pytest.mark.client("citewire-client", "Services over gRPC: mutual TLS, to which each call is bound")
+@pytest.mark.client("citewire-client", "Services over gRPC: mutual TLS, with each call bound to the certificate")
 async def test_tokens_are_bound_to_the_certificate(tmp_path: Path) -> None:
     authority = Authority()
     for name in ("localhost", "reports", "other"):

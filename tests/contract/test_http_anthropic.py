@@ -92,7 +92,7 @@ async def answer(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.client("anthropic", "`search_result` blocks: cited as such, beside the library's passages")
+@pytest.mark.client("anthropic", "`search_result` blocks, cited as such next to the library's passages")
 async def test_a_search_result_is_cited_by_its_place_in_the_request(database: Database, *, stream: bool) -> None:
     weather = search_result("It rains on Hven.", title="Weather", source="https://example.org/weather")
     timetable = search_result("Timetables are valid all year.", FERRY, FARE)
@@ -223,7 +223,7 @@ async def test_tools_are_called(database: Database, *, stream: bool) -> None:
     assert json.loads(tool.parameters_json) == TOOL["input_schema"]
 
 
-@pytest.mark.client("anthropic", "Results of tools; `search_result` blocks in them are cited")
+@pytest.mark.client("anthropic", "Tool results; `search_result` blocks in them are cited")
 async def test_search_results_of_a_tool_are_cited(database: Database) -> None:
     called = {"type": "tool_use", "id": "call_0", "name": "timetable", "input": {"island": "Hven"}}
     given = {

@@ -80,7 +80,7 @@ async def _events(client: AsyncCitewire, **arguments: Any) -> list[Any]:  # noqa
         return [event async for event in stream]
 
 
-@pytest.mark.client("citewire-client", "Tools of the caller's own: calls whole and piece by piece, results sent back")
+@pytest.mark.client("citewire-client", "The caller's own tools: calls, whole and streamed, and their results")
 async def test_tools_are_called_and_their_results_are_read(gateway: Gateway, client: AsyncCitewire) -> None:
     gateway.fakes.generator.script = _calls
     named: dict[str, Any] = {"type": "function", "function": {"name": "weather"}}
@@ -121,7 +121,7 @@ async def test_tools_are_called_and_their_results_are_read(gateway: Gateway, cli
     assert (request.continuation[1].tool_call_id, request.continuation[1].content) == ("call_1", "Rain.")
 
 
-@pytest.mark.client("citewire-client", "Structured output, each value with its citation")
+@pytest.mark.client("citewire-client", "Structured output, with a citation for each value")
 async def test_json_is_cited_value_by_value(gateway: Gateway, client: AsyncCitewire) -> None:
     gateway.fakes.generator.script = _in_json
     answer = await client.chat(question=QUESTION, response_format=JSON, include=["citation"])

@@ -91,7 +91,7 @@ async def test_json_of_any_strict_schema_arrives_whole_and_streamed(
     )
 
 
-@pytest.mark.client("openai", "Structured output without a model, of quotations")
+@pytest.mark.client("openai", "Structured output without a model, from quotations")
 async def test_quotations_fill_a_model_of_the_client(database: Database) -> None:
     async with client_of(database, Extractive()) as client:
         answer = await client.chat.completions.parse(model="grounded", messages=MESSAGES, response_format=Growth)

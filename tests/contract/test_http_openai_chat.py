@@ -170,7 +170,7 @@ def test_every_parameter_of_the_client_has_a_row_here_and_in_the_docs() -> None:
     assert not [name for name in ours if f"`{name}`" not in docs]
 
 
-@pytest.mark.client("openai", "Chat completions, [each parameter](reference/openai.md) that we have")
+@pytest.mark.client("openai", "Chat completions, [each supported parameter](reference/openai.md)")
 async def test_parameters_are_honoured(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     for name, (value, field) in {**HONOURED, **WITH_TOOLS}.items():
         asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, name: value}
@@ -186,7 +186,7 @@ async def test_parameters_are_honoured(gateway: Gateway, client: openai.AsyncOpe
             assert not sent.HasField("sampling"), name
 
 
-@pytest.mark.client("openai", "Chat completions, each other parameter refused by its name")
+@pytest.mark.client("openai", "Chat completions, each unsupported parameter rejected by name")
 async def test_other_values_are_refused_by_name(client: openai.AsyncOpenAI) -> None:
     for name, value in REFUSED.items():
         asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, "extra_body": {name: value}}
@@ -222,7 +222,7 @@ async def test_what_a_provider_does_not_have_is_refused_by_openais_name(
             assert caught.value.param == param
 
 
-@pytest.mark.client("openai", "Structured output (`parse`), with citations beside it")
+@pytest.mark.client("openai", "Structured output (`parse`), with citations")
 async def test_json_is_parsed_with_its_citations_beside_it(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     gateway.fakes.generator.script = _in_json
     answer = await client.chat.completions.parse(model="grounded", messages=MESSAGES, response_format=Growth)
@@ -249,7 +249,7 @@ async def test_json_is_streamed_without_a_list_of_sources(gateway: Gateway, clie
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.client("openai", "What can't be said in a schema is `message.refusal`")
+@pytest.mark.client("openai", "Answers that don't fit the schema, as `message.refusal`")
 async def test_what_can_not_be_said_in_json_is_a_refusal(
     gateway: Gateway, client: openai.AsyncOpenAI, *, stream: bool
 ) -> None:
@@ -292,7 +292,7 @@ async def test_tool_calls_are_streamed_and_gathered(gateway: Gateway, client: op
         ]
 
 
-@pytest.mark.client("openai", "Results of tools, with passages and citations")
+@pytest.mark.client("openai", "Tool results, with passages and citations")
 async def test_what_tools_gave_back_goes_to_the_model_with_the_passages(
     gateway: Gateway, client: openai.AsyncOpenAI
 ) -> None:
@@ -356,7 +356,7 @@ async def test_messages_that_make_no_sense_are_named(client: openai.AsyncOpenAI)
         assert str(caught.value.param).startswith("messages")
 
 
-@pytest.mark.client("openai", "Pictures in messages")
+@pytest.mark.client("openai", "Images in messages")
 async def test_pictures_go_to_the_model(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     parts: Any = [
         {"type": "text", "text": "What is it?"},
@@ -369,7 +369,7 @@ async def test_pictures_go_to_the_model(gateway: Gateway, client: openai.AsyncOp
     assert [len(message.images) for message in sent.history] == [1, 0]
 
 
-@pytest.mark.client("openai", "`store`: whether a conversation is kept")
+@pytest.mark.client("openai", "`store`: whether a conversation is stored")
 async def test_store_says_whether_a_conversation_is_kept(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def count_conversations() -> int:
         return len((await gateway.http.get("/v1/conversations")).json()["conversations"])

@@ -125,7 +125,7 @@ async def test_a_stream_has_the_documented_events_in_their_order(client: openai.
     assert (final.output[0].queries, passage.file_id, passage.text) == ([QUESTION], "7", SENTENCE)
 
 
-@pytest.mark.client("openai", "Responses by its stream helper")
+@pytest.mark.client("openai", "Responses with its stream helper")
 async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) -> None:
     async with client.responses.stream(model="grounded", input=QUESTION) as stream:
         kinds = {event.type async for event in stream}
@@ -135,7 +135,7 @@ async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) ->
     is_cited(final)
 
 
-@pytest.mark.client("openai", "A broken stream of a response fails")
+@pytest.mark.client("openai", "A broken stream of a response is an error")
 async def test_a_broken_stream_fails_and_is_never_complete(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
@@ -176,7 +176,7 @@ async def test_an_answer_that_is_cut_is_incomplete(
         assert response.incomplete_details.reason == told
 
 
-@pytest.mark.client("openai", "Responses kept, read, continued by `previous_response_id`, deleted")
+@pytest.mark.client("openai", "Responses stored, read, continued by `previous_response_id`, deleted")
 async def test_a_response_is_kept_read_continued_and_deleted(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="documents", input=QUESTION, metadata={"n": "1"}, tools=SEARCH)
     read = await client.responses.retrieve(first.id)
@@ -345,7 +345,7 @@ REFUSED: dict[str, Any] = {
 }
 
 
-@pytest.mark.client("openai", "Responses, each parameter honoured or refused by its name")
+@pytest.mark.client("openai", "Responses, each parameter supported or rejected by name")
 async def test_every_parameter_of_the_installed_client_is_honoured_or_refused_by_name(
     gateway: Gateway, client: openai.AsyncOpenAI
 ) -> None:

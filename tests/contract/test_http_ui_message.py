@@ -153,7 +153,7 @@ async def test_the_ai_package_reads_the_stream(gateway: Gateway, ai_sdk: Path) -
     assert [entry["index"] for entry in parts["data-citations"][0]["data"]["citations"]] == [1, 2]
 
 
-@pytest.mark.client("ai", "Pictures as file parts of a question")
+@pytest.mark.client("ai", "Images as file parts of a question")
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_ai_package_sends_pictures(gateway: Gateway, ai_sdk: Path) -> None:
     arguments = (f"{gateway.url}{PATH}", "How much did it grow?", PICTURE, "image/png")
@@ -163,7 +163,7 @@ async def test_the_ai_package_sends_pictures(gateway: Gateway, ai_sdk: Path) -> 
     assert [image.url for image in gateway.fakes.generator.requests[0].images] == [PICTURE]
 
 
-@pytest.mark.client("ai", "A fault in the stream is its error")
+@pytest.mark.client("ai", "A fault in the stream is reported as its error")
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -> None:
     gateway.fakes.generator.script = breaks

@@ -60,7 +60,7 @@ async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> N
     assert usage.total_tokens == 120
 
 
-@pytest.mark.client("openai", "Chat completions by its stream helper")
+@pytest.mark.client("openai", "Chat completions with its stream helper")
 async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) -> None:
     async with client.chat.completions.stream(model="grounded", messages=MESSAGES) as stream:
         final = await stream.get_final_completion()
@@ -79,7 +79,7 @@ async def test_it_reads_a_whole_answer_with_typed_annotations(client: openai.Asy
     assert (cited.start_index, cited.end_index, cited.url) == (7, 14, "https://example.org/report")
 
 
-@pytest.mark.client("openai", "A stream that breaks is its error, never a short answer")
+@pytest.mark.client("openai", "A broken stream raises its error and is never a short answer")
 async def test_a_stream_that_breaks_is_an_error_to_it(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
@@ -93,7 +93,7 @@ async def test_a_stream_that_breaks_is_an_error_to_it(gateway: Gateway, client: 
             pass
 
 
-@pytest.mark.client("openai", "An unknown model is its `NotFoundError`")
+@pytest.mark.client("openai", "An unknown model raises its `NotFoundError`")
 async def test_an_unknown_model_is_not_found_to_it(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="gpt-99"):
         await client.chat.completions.create(model="gpt-99", messages=MESSAGES)
@@ -172,7 +172,7 @@ def _is_cited(message: anthropic.types.Message) -> None:
     assert message.stop_reason == "end_turn"
 
 
-@pytest.mark.client("anthropic", "The same by `client.beta`")
+@pytest.mark.client("anthropic", "The same with `client.beta`")
 async def test_anthropics_beta_client_is_answered(claude: anthropic.AsyncAnthropic) -> None:
     beta: Any = claude.beta
     final = await beta.messages.create(model="grounded", max_tokens=100, messages=MESSAGES)
@@ -184,7 +184,7 @@ async def test_anthropics_beta_client_is_answered(claude: anthropic.AsyncAnthrop
     assert [model.id async for model in beta.models.list(limit=1)]
 
 
-@pytest.mark.client("anthropic", "An answer sent back as a message, with all that it came with")
+@pytest.mark.client("anthropic", "An answer sent back as a message, with everything that it contained")
 async def test_an_answer_goes_back_to_us_as_anthropics_client_keeps_it(
     claude: anthropic.AsyncAnthropic, gateway: Gateway
 ) -> None:
@@ -194,7 +194,7 @@ async def test_an_answer_goes_back_to_us_as_anthropics_client_keeps_it(
     assert gateway.fakes.generator.requests[-1].question
 
 
-@pytest.mark.client("anthropic", "Errors of its own kinds, before and in a stream")
+@pytest.mark.client("anthropic", "Its own error classes, before and within a stream")
 async def test_anthropics_client_gets_errors_of_its_own_kinds(
     claude: anthropic.AsyncAnthropic, gateway: Gateway
 ) -> None:
@@ -392,7 +392,7 @@ async def test_anthropics_client_lists_models(claude: anthropic.AsyncAnthropic) 
         await claude.models.retrieve("gpt-99")
 
 
-@pytest.mark.client("anthropic", "Tokens counted, as an estimate without the passages")
+@pytest.mark.client("anthropic", "Token counts, estimated without the passages")
 async def test_anthropics_client_counts_tokens(claude: anthropic.AsyncAnthropic) -> None:
     short = await claude.messages.count_tokens(model="grounded", messages=MESSAGES)
     assert short.input_tokens == 10  # 21 characters at four to a token, and a message

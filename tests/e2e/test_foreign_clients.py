@@ -101,14 +101,14 @@ async def test_langchains_structured_output(reaching: LocalStack, python: Path) 
     assert told == OBJECT
 
 
-@pytest.mark.client("instructor", "Answers as classes, by a tool and by a schema")
+@pytest.mark.client("instructor", "Answers as classes, through a tool and through a schema")
 async def test_instructor_fills_a_class(reaching: LocalStack, agents_python: Path) -> None:
     told = await _said_by(agents_python, str(SCRIPT), "instructor", reaching.base_url)
     assert told == {"TOOLS": OBJECT, "JSON_SCHEMA": OBJECT}
 
 
 @pytest.mark.client(
-    "pydantic-ai-slim", "Agents by the wires of OpenAI and of Anthropic: whole, streamed, with tools, as classes"
+    "pydantic-ai-slim", "Agents in the formats of OpenAI and of Anthropic: whole, streamed, with tools, as classes"
 )
 async def test_pydantic_ais_agents(reaching: LocalStack, agents_python: Path) -> None:
     told = await _said_by(agents_python, str(SCRIPT), "pydantic_ai", reaching.base_url)
@@ -120,7 +120,7 @@ async def test_pydantic_ais_agents(reaching: LocalStack, agents_python: Path) ->
             assert reply[way].startswith(ANSWER), way
 
 
-@pytest.mark.client("openai-agents", "Agents by the Responses API, and with tools by chat completions")
+@pytest.mark.client("openai-agents", "Agents through the Responses API, and with tools through chat completions")
 async def test_openais_agents(reaching: LocalStack, agents_python: Path) -> None:
     told = await _said_by(agents_python, str(SCRIPT), "openai_agents", reaching.base_url)
     assert told["responses"].startswith(ANSWER)
@@ -128,7 +128,7 @@ async def test_openais_agents(reaching: LocalStack, agents_python: Path) -> None
     assert told["looked_up"] == [LOOKED_UP]
 
 
-@pytest.mark.client("llm", "Questions from a terminal, streamed; a conversation goes on")
+@pytest.mark.client("llm", "Questions from a terminal, streamed; continued conversations")
 async def test_the_llm_command_asks(
     reaching: LocalStack, model: ToolModel, agents_python: Path, tmp_path: Path
 ) -> None:
@@ -172,7 +172,7 @@ async def _said_by_node(script: str, *arguments: str, packages: tuple[str, ...])
     return json.loads(out)
 
 
-@pytest.mark.client("openai-node", "Chat completions and responses, whole and streamed; errors of its own kinds")
+@pytest.mark.client("openai-node", "Chat completions and responses, whole and streamed; its own error classes")
 @pytest.mark.system(program="npm", package="npm")
 async def test_openais_client_for_node(reaching: LocalStack) -> None:
     told = await _said_by_node("node_clients.mjs", "openai", reaching.base_url, packages=("openai",))
@@ -182,7 +182,7 @@ async def test_openais_client_for_node(reaching: LocalStack) -> None:
         assert told[way].startswith(ANSWER), way
 
 
-@pytest.mark.client("anthropic-node", "Messages, whole and streamed; errors of its own kinds")
+@pytest.mark.client("anthropic-node", "Messages, whole and streamed; its own error classes")
 @pytest.mark.system(program="npm", package="npm")
 async def test_anthropics_client_for_node(reaching: LocalStack) -> None:
     told = await _said_by_node("node_clients.mjs", "anthropic", reaching.base_url, packages=("@anthropic-ai/sdk",))
@@ -191,7 +191,7 @@ async def test_anthropics_client_for_node(reaching: LocalStack) -> None:
     assert told["whole"] == told["streamed"] == WATER
 
 
-@pytest.mark.client("ai-providers", "`generateText` and `streamText` by three wires; an object by its schema")
+@pytest.mark.client("ai-providers", "`generateText` and `streamText` in three formats; an object by its schema")
 @pytest.mark.system(program="npm", package="npm")
 async def test_ai_sdks_providers(reaching: LocalStack) -> None:
     told = await _said_by_node(
@@ -223,7 +223,7 @@ async def test_ai_sdk_reads_a_cited_answer(reaching: LocalStack) -> None:
     assert [part["url"] for part in parts["source-url"]] == [URL]
 
 
-@pytest.mark.client("litellm", "Chat by the wires of OpenAI and of Anthropic, whole and streamed; embeddings; rerank")
+@pytest.mark.client("litellm", "Chat in the formats of OpenAI and of Anthropic, whole and streamed; embeddings; rerank")
 async def test_litellm_by_three_wires(reaching: LocalStack) -> None:
     program = litellm_environment.install().with_name("python")
     told = await _said_by(program, str(SCRIPT), "litellm", reaching.base_url)
@@ -233,7 +233,7 @@ async def test_litellm_by_three_wires(reaching: LocalStack) -> None:
     assert len(told) == 4
 
 
-@pytest.mark.client("eventsource", "Reads a chat that goes on without its reader, to its end, and stops then")
+@pytest.mark.client("eventsource", "Reads a chat that continues without a client to its end, and then stops")
 @pytest.mark.system(program="npm", package="npm")
 async def test_an_event_source_reads_a_run_to_its_end(reaching: LocalStack) -> None:
     came = await _said_by_node("event_source.mjs", reaching.base_url, packages=("eventsource",))

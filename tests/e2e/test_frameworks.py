@@ -33,14 +33,14 @@ TESTED = [
         "langchain",
         marks=pytest.mark.client(
             "langchain-core",
-            "Retriever, chat model with citations, embeddings, vector store, by `langchain-tests`; metadata survives",
+            "Retriever, chat model with citations, embeddings, vector store, with `langchain-tests`; metadata stays",
         ),
     ),
     pytest.param(
         "llama-index",
         marks=pytest.mark.client(
             "llama-index-core",
-            "Retriever, language model with citations, embeddings, in its engines; a reader's metadata survives",
+            "Retriever, language model with citations, embeddings, in its engines; a reader's metadata stays",
         ),
     ),
 ]
@@ -49,21 +49,21 @@ ANSWERED_BY_A_MODEL = [
         "haystack",
         marks=pytest.mark.client(
             "haystack-ai",
-            "Agents and pipelines with tools, streamed and saved; replies in JSON by a class, each value cited",
+            "Agents and pipelines with tools, streamed and saved; JSON replies for a class, each value cited",
         ),
     ),
     pytest.param(
         "langchain",
         marks=pytest.mark.client(
             "langchain-core",
-            "Tools (`bind_tools`) and `with_structured_output`, each value cited, by `langchain-tests` with a model",
+            "Tools (`bind_tools`) and `with_structured_output`, each value cited, with `langchain-tests` and a model",
         ),
     ),
     pytest.param(
         "llama-index",
         marks=pytest.mark.client(
             "llama-index-core",
-            "`FunctionAgent`, workflows and programs with tools, streamed; objects by their class, each value cited",
+            "`FunctionAgent`, workflows and programs with tools, streamed; objects of a class, each value cited",
         ),
     ),
 ]

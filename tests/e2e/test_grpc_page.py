@@ -41,7 +41,7 @@ def test_each_service_has_a_short_client_and_a_call_by_buf() -> None:
         assert port in CURLS[number]
 
 
-@pytest.mark.client("grpcio", "Embed, store, search, generate by the stubs alone ([examples](how-to/grpc.md))")
+@pytest.mark.client("grpcio", "Embed, store, search, generate with the stubs alone ([examples](how-to/grpc.md))")
 def test_the_examples_run_as_printed(stack: LocalStack) -> None:
     embedded, searched, generated = (run(stack, sys.executable, "-c", client) for client in CLIENTS)
     assert re.fullmatch(r"all-MiniLM-L6-v2 384 1536\n", embedded)

@@ -131,7 +131,7 @@ async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalSta
         assert "A ticket costs 12 euros." in resource.text
 
 
-@pytest.mark.client("mcp", "What is wrong with a call is said in words to act on")
+@pytest.mark.client("mcp", "Errors say how to correct the call")
 async def test_errors_say_what_to_do(stack: LocalStack) -> None:
     async with over_stdio(stack.base_url) as client:
         for arguments, message in (
@@ -185,7 +185,7 @@ def gateway() -> Iterator[FakeGateway]:
         yield gateway
 
 
-@pytest.mark.client("mcp", "Each call has the rights of its own token; where to get one (RFC 9728)")
+@pytest.mark.client("mcp", "Each call has the rights of its own token; discovery of the issuer (RFC 9728)")
 async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -> None:
     port = free_port()
     public = f"http://127.0.0.1:{port}/mcp"
@@ -213,7 +213,7 @@ async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -
     assert "Bearer the-process" not in {request.headers.get("authorization") for request in gateway.requests}
 
 
-@pytest.mark.client("mcp", "A gateway that is gone is named")
+@pytest.mark.client("mcp", "An unreachable gateway is named")
 async def test_a_gateway_that_is_gone_is_named() -> None:
     async with over_stdio("http://127.0.0.1:9") as client:
         with pytest.raises(MCPError, match=r"nothing answers at http://127\.0\.0\.1:9"):
@@ -230,7 +230,7 @@ async def test_without_an_issuer_a_call_without_a_token_has_no_rights(gateway: F
 
 
 @pytest.mark.client(
-    "mcp-inspector", "Lists and calls tools, whose schemas it takes without a warning; lists and reads resources"
+    "mcp-inspector", "Lists and calls tools, accepting their schemas without a warning; lists and reads resources"
 )
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_inspector_lists_calls_and_reads(stack: LocalStack, document: int, tmp_path: Path) -> None:
@@ -267,9 +267,7 @@ async def test_the_inspector_lists_calls_and_reads(stack: LocalStack, document: 
         process.wait(10)
 
 
-@pytest.mark.client(
-    "mcp-conformance", "[What passes](../clients/mcp/README.md#conformance) over HTTP, and nothing else fails"
-)
+@pytest.mark.client("mcp-conformance", "[The scenarios that pass](../clients/mcp/README.md#conformance), over HTTP")
 @pytest.mark.system(program="npm", package="npm")
 async def test_the_protocols_own_suite_fails_only_where_it_must(stack: LocalStack, tmp_path: Path) -> None:
     suite = npm_folder(SUITE) / "node_modules" / SUITE / "dist" / "index.js"

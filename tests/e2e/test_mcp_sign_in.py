@@ -103,7 +103,7 @@ async def serving(database: Database) -> AsyncGenerator[tuple[str, Fakes, OidcPr
             process.wait(10)
 
 
-@pytest.mark.client("mcp", "Signs in by OAuth from nothing but the address: discovery, registration, PKCE, resource")
+@pytest.mark.client("mcp", "OAuth sign-in, given only the address: discovery, registration, PKCE, resource")
 async def test_a_person_signs_in_from_nothing_but_the_address(database: Database) -> None:
     storage = ClientStorage()
     async with serving(database) as (url, fakes, provider), httpx.AsyncClient(trust_env=False) as http:

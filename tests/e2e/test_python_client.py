@@ -38,7 +38,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-@pytest.mark.client("citewire-client", "[Examples](../clients/python/README.md), by its wheel alone")
+@pytest.mark.client("citewire-client", "[Examples](../clients/python/README.md), with its wheel alone")
 def test_the_examples_of_its_readme_run(python: Path, stack: LocalStack, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": stack.base_url, "PYTHONWARNINGS": "error"}
     environment["CITEWIRE_DATA_DIR"] = str(stack.data_dir)

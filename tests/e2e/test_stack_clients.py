@@ -46,7 +46,7 @@ def store(client: openai.OpenAI) -> Iterator[str]:
     client.vector_stores.delete(made)
 
 
-@pytest.mark.client("openai", "Over the whole stack: a file into a vector store, found by its words and its attributes")
+@pytest.mark.client("openai", "Over the whole stack: a file added to a vector store, found by its words and attributes")
 def test_openais_client_finds_what_it_has_uploaded(client: openai.OpenAI, store: str) -> None:
     (file,) = client.vector_stores.files.list(store)
     (best, *_) = client.vector_stores.search(store, query=QUESTION).data
@@ -56,7 +56,9 @@ def test_openais_client_finds_what_it_has_uploaded(client: openai.OpenAI, store:
     assert client.vector_stores.search(store, query=QUESTION, filters=later).data == []
 
 
-@pytest.mark.client("openai", "Over the whole stack: chat completions, whole, streamed and as a class, with citations")
+@pytest.mark.client(
+    "openai", "Over the whole stack: chat completions, whole, streamed and parsed into a class, with citations"
+)
 def test_openais_chat_completions_are_cited(client: openai.OpenAI, store: str) -> None:
     assert "grounded" in [model.id for model in client.models.list()]
     within = {"citewire": {"collection": store}}

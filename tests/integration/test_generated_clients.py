@@ -37,7 +37,7 @@ def typescript() -> Path:
     return npm_folder("openapi-typescript", "typescript") / "node_modules" / ".bin"
 
 
-@pytest.mark.client("openapi-typescript", "Types of all routes, strict, with the events of a chat told apart")
+@pytest.mark.client("openapi-typescript", "Types of all routes, strict, with a type for each chat event")
 @pytest.mark.system(program="npm", package="npm")
 def test_types_for_typescript_are_strict(typescript: Path, tmp_path: Path) -> None:
     subprocess.run([typescript / "openapi-typescript", DOCUMENT, "-o", tmp_path / "api.d.ts"], check=True, timeout=60)

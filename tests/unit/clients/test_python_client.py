@@ -167,7 +167,7 @@ async def test_a_change_that_was_refused_for_its_rate_is_sent_again(gateway: Fak
     assert len(gateway.requests) == 6
 
 
-@pytest.mark.client("citewire-client", "Uploads tried again under one `Idempotency-Key`")
+@pytest.mark.client("citewire-client", "Uploads retried under one `Idempotency-Key`")
 async def test_an_upload_that_is_sent_again_has_one_key(gateway: FakeGateway) -> None:
     gateway.on("POST", "/v1/documents", in_turn(reply_problem(503, "Full"), reply_json(DOCUMENT, 202)))
     sent: list[tuple[int, int]] = []
@@ -262,7 +262,7 @@ async def test_a_stream_has_typed_events(gateway: FakeGateway) -> None:
 
 
 @pytest.mark.parametrize("cut", [True, False])
-@pytest.mark.client("citewire-client", "A stream that is cut is never taken for whole")
+@pytest.mark.client("citewire-client", "A cut-off stream is never mistaken for a complete one")
 async def test_a_stream_that_is_cut_is_never_taken_for_whole(gateway: FakeGateway, cut: bool) -> None:
     gateway.on("POST", "/v1/chat", stream(*ANSWER[:-1], cut=cut))
     async with AsyncCitewire(gateway.url) as client, client.stream_chat("Does it boil?") as chat:
@@ -280,7 +280,7 @@ async def test_a_fault_in_the_stream_is_an_error(gateway: FakeGateway) -> None:
 
 
 @pytest.mark.parametrize("at", range(len(ANSWER)))
-@pytest.mark.client("citewire-client", "A stream goes on where it broke")
+@pytest.mark.client("citewire-client", "A broken stream continues where it stopped")
 async def test_a_stream_with_grace_goes_on_where_it_broke(gateway: FakeGateway, at: int) -> None:
     gateway.on("POST", "/v1/chat", stream(*ANSWER[:at], run=RUN, cut=True))
 
@@ -329,7 +329,7 @@ async def test_it_gives_up_where_nothing_comes_any_more(gateway: FakeGateway) ->
 
 
 @pytest.mark.parametrize(("detach", "cancelled"), [(False, 1), (True, 0)])
-@pytest.mark.client("citewire-client", "Leaving stops the chat, unless it is detached")
+@pytest.mark.client("citewire-client", "Leaving the stream stops the chat, unless it is detached")
 async def test_leaving_stops_the_chat_unless_it_is_detached(gateway: FakeGateway, detach: bool, cancelled: int) -> None:
     def endless(_: Request) -> Reply:
         def frames() -> Iterator[bytes]:
