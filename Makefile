@@ -108,7 +108,7 @@ lint-workflows: $(SYNCED)
 	$(BIN)/zizmor --offline --quiet .github/workflows
 
 .PHONY: lint-commits
-lint-commits: $(SYNCED) ## Check the messages of new commits (COMMITS="main..HEAD" for others than origin/main's)
+lint-commits: $(SYNCED) ## Check the messages of new commits (COMMITS="main..HEAD"; by default since origin/main)
 	@$(BIN)/python scripts/check_commits.py $(COMMITS)
 
 ##@ Change
@@ -119,7 +119,7 @@ proto: $(SYNCED) ## Generate the stubs beside the contracts
 	@$(BIN)/python -m scripts.service_clients
 
 .PHONY: openapi
-openapi: $(SYNCED) ## Write docs/reference/openapi.json, and the Python client's part that is made of it
+openapi: $(SYNCED) ## Write docs/reference/openapi.json, and from it the Python client's models and methods
 	@$(BIN)/python scripts/openapi.py
 	@$(BIN)/python -m scripts.python_client
 
@@ -132,7 +132,7 @@ web: $(SYNCED) ## Check, test and build the page of web/ into the gateway's pack
 	@$(BIN)/python scripts/web.py
 
 .PHONY: pictures
-pictures: $(SYNCED) ## Take the pictures of the page in README (docs/pictures), with Chromium
+pictures: $(SYNCED) ## Take the README's screenshots of the page (docs/pictures), with Chromium
 	@PYTHONPATH=tests/support $(BIN)/python scripts/page_pictures.py
 
 .PHONY: monitoring
@@ -153,12 +153,12 @@ bench: $(SYNCED) ## Measure side by side and print tables (BENCHMARKS="relay" fo
 		echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 .PHONY: faults
-faults: $(SYNCED) ## Run the long proofs in full, with the seed printed (ARGS="--seed 7" for another)
+faults: $(SYNCED) ## Run the long tests in full, printing the seed (ARGS="--seed 7" for another)
 	@$(BIN)/pytest tests/faults $$(grep -rl --include='test_*.py' ProofScale tests | grep -v ^tests/faults/) --full --timeout 3600 $(ARGS)
 
 ##@ Release
 .PHONY: baseline
-baseline: $(SYNCED) ## Take the contracts as they are as what `make lint` holds later ones against; with each release
+baseline: $(SYNCED) ## Store the contracts with which `make lint` compares later ones; at each release
 	@$(BIN)/buf build protos --exclude-source-info --output baseline/protos.binpb
 	@$(BIN)/python scripts/openapi.py --baseline
 
@@ -178,7 +178,7 @@ images: $(SYNCED) ## Build the services' images by buildah, podman or docker (AR
 	@$(BIN)/python scripts/images.py $(ARGS)
 
 .PHONY: rehearsal
-rehearsal: $(SYNCED) ## As root, with podman: run the images as pods and kill, cut off, roll, scale them (ARGS="roll kill")
+rehearsal: $(SYNCED) ## Run the images as pods, and kill, cut off, roll and scale them, as root with podman (ARGS="roll kill" for some)
 	@$(BIN)/python -m deploy.rehearsal --build $(ARGS)
 
 ##@ House
