@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
+from citewire_kit.filter_fields import TEXT_FIELDS, TIME_FIELDS
 from citewire_retriever import filters
 from citewire_retriever.filters import All, Comparison, Filter, Not, Operator, Scalar
 
@@ -44,7 +45,7 @@ SUBJECTS_METADATA: tuple[Mapping[str, Any], ...] = (
 )
 
 _NUMBERS = (0, 1, -1, 7, 2024, 0.5, -0.5, 1e300, 5e-324)
-_FIELDS = (*filters.TEXT_FIELDS, "created_at", "tags", "id", *(f"metadata.{key}" for key in _KEYS))
+_FIELDS = (*TEXT_FIELDS, "created_at", "tags", "id", *(f"metadata.{key}" for key in _KEYS))
 
 
 def comparisons() -> list[Comparison]:
@@ -102,7 +103,7 @@ def holds(node: Filter, subject: Subject) -> bool:
 def _value(node: Comparison, subject: Subject) -> Any:  # noqa: ANN401 - anything that JSON holds
     if node.field != "metadata":
         result: Any = getattr(subject, node.field)
-        return None if result in ("", ()) and node.field in ("file_name", "url", "collection", "tags") else result
+        return None if result in ("", ()) else result
     value: Any = subject.metadata
     for key in node.path:
         value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
@@ -110,7 +111,7 @@ def _value(node: Comparison, subject: Subject) -> Any:  # noqa: ANN401 - anythin
 
 
 def _as_time(node: Comparison, target: Scalar) -> Any:  # noqa: ANN401 # any type is intended
-    is_time = node.field in filters.TIME_FIELDS and isinstance(target, str)
+    is_time = node.field in TIME_FIELDS and isinstance(target, str)
     return datetime.fromisoformat(target) if is_time and isinstance(target, str) else target
 
 

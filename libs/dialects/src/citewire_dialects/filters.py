@@ -8,17 +8,13 @@ from citewire.retriever.v1 import filter_pb2
 from citewire_dialects.json_values import value_from_json
 from citewire_kit.enums import enum_number, enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument
+from citewire_kit.filter_fields import OTHER_FIELDS, TEXT_FIELDS, TIME_FIELDS
 
 MAX_DEPTH = 8
 MAX_NODES = 100
 MAX_LIST = 1000
 _MAX_FIELD = 200
-_FIELDS = frozenset(
-    {
-        *("title", "file_name", "type", "url", "collection", "owner", "tags", "id"),
-        *("created_at", "updated_at", "valid_from", "valid_until"),
-    }
-)
+_FIELDS = frozenset((*TEXT_FIELDS, *TIME_FIELDS, *OTHER_FIELDS))
 _METADATA = "metadata."
 _OPERATORS = tuple(enum_text(filter_pb2.Operator, number) for number in filter_pb2.Operator.values() if number)
 

@@ -4,7 +4,7 @@ Meaning, whatever stores them:
 
 - Comparing values of different kinds (a number with a text, a text with a list) is false, never an error. So is any
   comparison with a field that is missing; `ne` is the opposite of `eq`, and so true in both cases.
-- A field is missing if it isn't there, is null, or (`url`, `file_name`, `collection`, `tags`) is empty.
+- A field is missing if it isn't there, is null, or is empty; only values of the metadata can be empty.
 - Texts compare by code point. Dates are RFC 3339; a date alone is its midnight in UTC.
 """
 
@@ -13,13 +13,14 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from citewire.retriever.v1 import filter_pb2 as pb
 from google.protobuf.struct_pb2 import Value
 
 from citewire_kit.enums import EnumMap
 from citewire_kit.errors import FieldViolation, InvalidArgument
+from citewire_kit.filter_fields import OTHER_FIELDS, TEXT_FIELDS, TIME_FIELDS
 
 MAX_DEPTH: Final = 8
 MAX_NODES: Final = 100
@@ -27,12 +28,8 @@ MAX_LIST: Final = 1000
 MAX_KEY: Final = 128
 
 Scalar: TypeAlias = str | float | bool
-TextField = Literal["title", "file_name", "type", "url", "collection", "owner"]
-TimeField = Literal["created_at", "updated_at", "valid_from", "valid_until"]
-
-TEXT_FIELDS: Final[tuple[TextField, ...]] = ("title", "file_name", "type", "url", "collection", "owner")
-TIME_FIELDS: Final[tuple[TimeField, ...]] = ("created_at", "updated_at", "valid_from", "valid_until")
 _ORDER: Final = ("lt", "le", "gt", "ge")
+_FIELDS: Final = (*TEXT_FIELDS, *TIME_FIELDS, *OTHER_FIELDS)
 _METADATA: Final = "metadata."
 
 
@@ -78,7 +75,8 @@ class Not:
 class Comparison:
     """A comparison of one field. Create it with `comparison`, which checks it."""
 
-    field: TextField | TimeField | Literal["tags", "id", "metadata"]
+    field: str
+    """One of `citewire_kit.filter_fields`, or `metadata`."""
     path: tuple[str, ...]
     """Keys inside `metadata`; empty for other fields."""
     op: Operator
@@ -173,10 +171,9 @@ def _scalar(message: Value) -> Scalar | None:
     return message.bool_value if kind == "bool_value" else None
 
 
-def _field(where: str, field: str) -> tuple[TextField | TimeField | Literal["tags", "id", "metadata"], tuple[str, ...]]:
-    for known in (*TEXT_FIELDS, *TIME_FIELDS, "tags", "id"):
-        if field == known:
-            return known, ()
+def _field(where: str, field: str) -> tuple[str, tuple[str, ...]]:
+    if field in _FIELDS:
+        return field, ()
     if field.startswith(_METADATA):
         key = field.removeprefix(_METADATA)
         keys = tuple(key.split("."))
@@ -186,8 +183,7 @@ def _field(where: str, field: str) -> tuple[TextField | TimeField | Literal["tag
             )
         _no_odd_characters(f"{where}.field", field)
         return "metadata", keys
-    fields = ", ".join((*TEXT_FIELDS, *TIME_FIELDS, "tags", "id", "metadata.KEY"))
-    raise invalid_filter(f"{where}.field", f"must be one of {fields}")
+    raise invalid_filter(f"{where}.field", f"must be one of {', '.join(_FIELDS)}, metadata.KEY")
 
 
 def _values(where: str, op: Operator, value: Scalar | tuple[Scalar, ...] | None) -> tuple[Scalar, ...]:

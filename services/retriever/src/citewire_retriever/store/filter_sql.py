@@ -5,12 +5,13 @@ Each leaf is true or false, never NULL, so that `NOT` means what it says.
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Final, LiteralString
+from typing import Final, LiteralString, cast
 
 from psycopg import sql
 
+from citewire_kit.filter_fields import TEXT_FIELDS, TIME_FIELDS
 from citewire_kit.transaction_settings import Resolved
-from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, AnyOf, Comparison, Filter, Not, Scalar
+from citewire_retriever.filters import All, AnyOf, Comparison, Filter, Not, Scalar
 from citewire_retriever.model import Scope, Validity
 from citewire_retriever.store import rows
 
@@ -30,15 +31,20 @@ _TRUE: Final = sql.SQL("true")
 _COLLECTION: Final[LiteralString] = (
     "(SELECT k.name FROM corpus.collections k WHERE k.org_id = %(org_id)s AND k.collection_id = d.collection_id)"
 )
-_TEXT: Final[dict[str, sql.SQL]] = {
-    "title": sql.SQL("d.title"),
-    "file_name": sql.SQL("nullif(d.file_name, '')"),
-    "type": sql.SQL("d.type"),
-    "url": sql.SQL("nullif(d.url, '')"),
+_NEVER_EMPTY: Final = ("title", "type", "owner")
+
+
+def _column(field: str) -> sql.SQL:
+    # The contract's name of a field is as literal as a string in the source.
+    return sql.SQL(cast("LiteralString", f"d.{field}"))
+
+
+_TEXT: Final[dict[str, sql.Composable]] = {
+    **{field: sql.SQL("nullif({}, '')").format(_column(field)) for field in TEXT_FIELDS},
+    **{field: _column(field) for field in _NEVER_EMPTY},
     "collection": sql.SQL(_COLLECTION),
-    "owner": sql.SQL("d.owner"),
 }
-_TIME: Final[dict[str, sql.SQL]] = {field: sql.SQL(f"d.{field}") for field in TIME_FIELDS}
+_TIME: Final[dict[str, sql.Composable]] = {field: _column(field) for field in TIME_FIELDS}
 # A NULL bound is never exceeded. A CASE is opaque to the planner: for two ORs it would expect a ninth of the rows and
 # choose another plan.
 _VALID: Final = "CASE WHEN d.valid_from > {0} OR d.valid_until <= {0} THEN false ELSE true END"
@@ -137,7 +143,7 @@ def _comparison(node: Comparison, parameters: Parameters) -> sql.Composable:
     return compilers[node.field](node, parameters)
 
 
-def _text(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Composable:
+def _text(field: sql.Composable, node: Comparison, parameters: Parameters) -> sql.Composable:
     if node.op == "exists":
         return _exists(_format("{} IS NOT NULL", field), node)
     texts = [value for value in node.values if isinstance(value, str)]
@@ -151,7 +157,7 @@ def _text(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Compo
     return _format('({}) COLLATE "C" {} {}::text', field, _COMPARE[node.op], value)
 
 
-def _time(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Composable:
+def _time(field: sql.Composable, node: Comparison, parameters: Parameters) -> sql.Composable:
     if node.op == "exists":
         return _exists(_format("{} IS NOT NULL", field), node)
     moments = [value for value in node.values if isinstance(value, str)]
