@@ -10,6 +10,7 @@ import pytest
 from citewire.common.v1.common_pb2 import PROVIDER_TYPE_CHAT, ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2 import Fallback
+from google.protobuf.descriptor import FieldDescriptor
 
 from citewire_generator.converters import event_to_proto, generate_from_proto, models_to_proto, suggest_from_proto
 from citewire_generator.model import NOT_FOUND_SENTENCE, Event, Message, ModelInfo, Role
@@ -123,6 +124,20 @@ def test_each_wrong_field_is_named(apply: Callable[[pb.GenerateRequest], None], 
         generate_from_proto(request)
     assert [violation.field for violation in caught.value.violations] == [field]
     assert caught.value.reason == "INVALID_FIELD"
+
+
+TEXTS = [field for field in pb.Passage.DESCRIPTOR.fields if field.type == FieldDescriptor.TYPE_STRING]
+
+
+@pytest.mark.parametrize("field", TEXTS, ids=[field.name for field in TEXTS])
+def test_every_text_of_a_passage_is_checked(field: FieldDescriptor) -> None:
+    request = valid()
+    odd: Any = ["a\0"] if field.is_repeated else "a\0"
+    request.passages[0].MergeFrom(pb.Passage(**{field.name: odd}))
+    with pytest.raises(InvalidArgument) as caught:
+        generate_from_proto(request)
+    named = f"passages[0].{field.name}" + ("[0]" if field.is_repeated else "")
+    assert [violation.field for violation in caught.value.violations] == [named]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from citewire.common.v1.common_pb2 import ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 from citewire_generator.model import NOT_FOUND_SENTENCE, Event, Message, ModelInfo
@@ -41,6 +42,12 @@ MAX_LABEL = 128
 MAX_TABLES = 10
 MAX_CACHE_KEY_BYTES = 1024
 CHAT = (ProviderType.CHAT,)
+_PASSAGE_TEXTS = tuple(
+    (field.name, field.is_repeated)
+    for field in pb.Passage.DESCRIPTOR.fields
+    if field.type == FieldDescriptor.TYPE_STRING
+)
+"""Fields of a passage that are texts, and whether each is a list of them."""
 _ROUNDING = 1e-6
 """How far a similarity may be outside 0–1, because float32 vectors don't have exactly length 1."""
 
@@ -333,8 +340,12 @@ def _check_passages(
             v.require(passage.chunk_id > 0, f"{at}.chunk_id", "must be positive")
             v.require(passage.document_id > 0, f"{at}.document_id", "must be positive")
         v.require(bool(passage.text.strip()), f"{at}.text", "must contain more than white space")
-        for name in ("text", "title", "file_name", "section", "type", "url", "place_label"):
-            check_text(v, getattr(passage, name), f"{at}.{name}")
+        for name, repeated in _PASSAGE_TEXTS:
+            if not repeated:
+                check_text(v, getattr(passage, name), f"{at}.{name}")
+                continue
+            for number, text in enumerate(getattr(passage, name)):
+                check_text(v, text, f"{at}.{name}[{number}]")
         if passage.HasField("similarity"):
             known = math.isfinite(passage.similarity) and -_ROUNDING <= passage.similarity <= 1 + _ROUNDING
             v.require(known, f"{at}.similarity", "must be between 0 and 1")
