@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import fields
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
@@ -16,7 +17,7 @@ from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.verification import MAX_RESULTS, verify_answer
 from citewire_kit.errors import Unavailable
-from citewire_verify import verifier
+from citewire_verify import VerifiedCitation, verifier
 from citewire_verify.segment import Segmenter
 from generator_calls import make_passage, make_policy, make_request
 from scripted_chat import ScriptedChat
@@ -58,6 +59,13 @@ async def test_events_come_right_after_the_text_that_completes_their_sentence() 
     assert text[last.sentence.start : last.sentence.end] == "Shipping costs 90 EUR"
     assert list(last.mismatches) == ["90"]
     assert last.verdict != pb.VERDICT_SUPPORTED
+
+
+def test_every_field_of_a_verified_citation_has_its_place_in_the_message() -> None:
+    of_message = set(pb.VerifiedCitation.DESCRIPTOR.fields_by_name)
+    of_verifier = {field.name for field in fields(VerifiedCitation)}
+    assert of_verifier - of_message == {"start", "end"}  # which are its sentence
+    assert of_message - of_verifier == {"sentence", "pointer"}
 
 
 async def run_until_it_breaks(*sent: str) -> list[Event]:

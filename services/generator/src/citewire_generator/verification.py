@@ -7,6 +7,7 @@ is said to be unverified, whether a fault, a limit or the time was the cause.
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import fields
 
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -40,6 +41,11 @@ MAX_SECONDS = 10.0
 """Time limit for one sentence, including the wait for its turn; after it, the rest of the answer isn't verified."""
 MARKER_STYLES = EnumMap(MarkerStyle, pb.MarkerStyle, unspecified=MarkerStyle.NONE)
 _VERDICTS = EnumMap(Verdict, pb.Verdict)
+_BY_NAME = sorted(
+    {field.name for field in fields(VerifiedCitation)}
+    & {*pb.VerifiedCitation.DESCRIPTOR.fields_by_name} - {"verdict", "sentence_verdict"}
+)
+"""Fields that a message takes over from the verifier's citation."""
 
 
 class AnswerVerifier:
@@ -193,14 +199,9 @@ def _passage(passage: pb.Passage, chars: int | None = None) -> Passage:
 def _citation(citation: VerifiedCitation) -> pb.VerifiedCitation:
     return pb.VerifiedCitation(
         sentence=pb.AnswerSpan(start=citation.start, end=citation.end),
-        number=citation.number,
-        quote=citation.quote,
-        quote_start=citation.quote_start,
-        quote_end=citation.quote_end,
-        support=citation.support,
         verdict=_VERDICTS.to_proto(citation.verdict),
         sentence_verdict=_VERDICTS.to_proto(citation.sentence_verdict),
-        mismatches=citation.mismatches,
+        **{name: getattr(citation, name) for name in _BY_NAME},
     )
 
 
