@@ -1,8 +1,8 @@
 """Messages of CorpusService: requests are checked and read; most answers are messages already."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from datetime import datetime
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
 from citewire.retriever.v1 import corpus_pb2 as pb
 from citewire.retriever.v1.table_pb2 import ListTablesRequest, QueryTableRequest
@@ -41,7 +41,19 @@ MAX_SPAN: Final = 8000
 """Maximum length in code points of a span to locate."""
 _MAX_SEARCHED: Final = 200
 _MAX_GRANTS: Final = 1000
-_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection", "readers", "file_name", *VALIDITY)
+_CHECKS: Final[Mapping[str, Callable[[Violations, str, Any], Any]]] = {
+    "title": partial(check_title, needed=True),
+    "url": check_url,
+    "tags": check_tags,
+    "metadata": check_metadata,
+    "collection": check_collection,
+    "readers": check_readers,
+    "file_name": check_file_name,
+}
+"""How each field that an update may change is checked, besides the validity."""
+_OWN_RULES: Final = frozenset({"title", "metadata", "readers", "file_name"})
+"""Those that new content may lack, or take from elsewhere; the others are checked alike in it."""
+_CHANGEABLE: Final = (*_CHECKS, *VALIDITY)
 
 
 def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
@@ -54,21 +66,13 @@ def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
         raise _invalid("header", "must come first, before any data")
     header = message.header
     violations = Violations()
-    metadata = check_metadata(violations, "metadata", header.metadata) if header.HasField("metadata") else None
     content = NewContent(
-        document_id=_optional_id(violations, header),
         type=check_type(violations, "type", header.type),
         file_name=check_file_name(violations, "file_name", header.file_name, needed=not header.source_url),
         media_type=check_text(violations, "media_type", header.media_type, longest=_MAX_MEDIA_TYPE),
         title=check_title(violations, "title", header.title),
-        collection=check_collection(violations, "collection", header.collection),
-        tags=check_tags(violations, "tags", header.tags),
-        metadata=metadata,
-        url=check_url(violations, "url", header.url),
-        request_id=check_text(violations, "request_id", header.request_id, longest=_MAX_REQUEST_ID),
-        readers=_readers(violations, header, metadata),
         source_url=check_url(violations, "source_url", header.source_url),
-        **_bounds(violations, header),
+        **_described(violations, header),
     )
     violations.raise_if_any()
     return content
@@ -92,21 +96,12 @@ def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
     """Reads a text with its description."""
     violations = Violations()
     violations.require(is_storable(message.content), "content", "must not contain NUL characters")
-    metadata = check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None
     content = NewContent(
-        document_id=_optional_id(violations, message),
         type=check_type(violations, "type", message.type, needed=True),
         file_name="",
         media_type=check_text(violations, "media_type", message.media_type, longest=_MAX_MEDIA_TYPE) or "text/markdown",
         title=check_title(violations, "title", message.title, needed=True),
-        collection=check_collection(violations, "collection", message.collection),
-        tags=check_tags(violations, "tags", message.tags),
-        metadata=metadata,
-        url=check_url(violations, "url", message.url),
-        request_id=check_text(violations, "request_id", message.request_id, longest=_MAX_REQUEST_ID),
-        readers=_readers(violations, message, metadata),
-        source_url="",
-        **_bounds(violations, message),
+        **_described(violations, message),
     )
     violations.raise_if_any()
     return content, message.content
@@ -213,21 +208,16 @@ def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]
     violations.require(bool(paths), "update_mask", f"is required: at least one of {', '.join(_CHANGEABLE)}")
     for path in sorted(paths - set(_CHANGEABLE)):
         violations.add("update_mask", f"{path[:64]!r} can't be changed: only {', '.join(_CHANGEABLE)}")
-    metadata = check_metadata(violations, "document.metadata", document.metadata) if "metadata" in paths else None
-    readers = _acl(violations, "document.metadata", metadata)
-    if "readers" in paths:
-        readers = check_readers(violations, "document.readers", document.readers)
-    name = check_file_name(violations, "document.file_name", document.file_name) if "file_name" in paths else None
+    given: dict[str, Any] = {
+        name: check(violations, f"document.{name}", getattr(document, name))
+        for name, check in _CHECKS.items()
+        if name in paths
+    }
+    readers = _acl(violations, "document.metadata", given.get("metadata"))
+    if readers is not None:
+        given.setdefault("readers", readers)
     changes = Changes(
-        title=check_title(violations, "document.title", document.title, needed=True) if "title" in paths else None,
-        url=check_url(violations, "document.url", document.url) if "url" in paths else None,
-        tags=check_tags(violations, "document.tags", document.tags) if "tags" in paths else None,
-        metadata=metadata,
-        collection=(
-            check_collection(violations, "document.collection", document.collection) if "collection" in paths else None
-        ),
-        readers=readers,
-        file_name=name,
+        **given,
         validity={bound: read_moment(violations, document, bound, "document.") for bound in VALIDITY if bound in paths},
     )
     violations.raise_if_any()
@@ -262,6 +252,23 @@ def original_to_proto(original: Original) -> pb.DownloadHeader:
     )
 
 
+def _described(violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest) -> dict[str, Any]:
+    """Reads the fields of new content that both messages have, with the same rules."""
+    metadata = check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None
+    return {
+        "document_id": _optional_id(violations, message),
+        "metadata": metadata,
+        "request_id": check_text(violations, "request_id", message.request_id, longest=_MAX_REQUEST_ID),
+        "readers": _readers(violations, message, metadata),
+        **{bound: read_moment(violations, message, bound) for bound in VALIDITY},
+        **{
+            name: check(violations, name, getattr(message, name))
+            for name, check in _CHECKS.items()
+            if name not in _OWN_RULES
+        },
+    }
+
+
 def _readers(
     violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest, metadata: JsonObject | None
 ) -> tuple[str, ...] | None:
@@ -269,11 +276,6 @@ def _readers(
     if message.readers:
         return check_readers(violations, "readers", message.readers)
     return _acl(violations, "metadata", metadata)
-
-
-def _bounds(violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest) -> dict[str, datetime | None]:
-    """Reads the validity of new content."""
-    return {bound: read_moment(violations, message, bound) for bound in VALIDITY}
 
 
 def _acl(violations: Violations, field: str, metadata: JsonObject | None) -> tuple[str, ...] | None:
