@@ -7,13 +7,14 @@ from dataclasses import fields
 
 import pytest
 from citewire.retriever.v1 import corpus_pb2 as pb
+from citewire.retriever.v1.retriever_pb2 import Chunk
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from citewire_kit.errors import InvalidArgument
 from citewire_retriever.converters.documents import changes_from_proto
 from citewire_retriever.model import VALIDITY, Changes, NewContent
-from citewire_retriever.store.rows import queries
+from citewire_retriever.store.rows import CHUNK_COLUMNS, queries
 
 SQL = queries("documents")
 OF_VERSION = {"media_type", "request_id", "source_url"}
@@ -69,6 +70,11 @@ def test_nothing_else_can_be_changed() -> None:
         request = pb.UpdateDocumentRequest(document=pb.Document(document_id=1), update_mask=FieldMask(paths=[name]))
         with pytest.raises(InvalidArgument):
             changes_from_proto(request)
+
+
+def test_every_field_of_a_chunk_is_selected() -> None:
+    derived = {"entity_type", "category", "heading", "label"}
+    assert set(CHUNK_COLUMNS) == names_of(Chunk) - derived - {"computed"}  # which no stored chunk is
 
 
 def test_every_field_of_a_document_is_selected() -> None:

@@ -1,11 +1,12 @@
 -- Search. {vectors} is the space's table, {scope} the conditions on documents d, {chunk_columns} the query of that name;
--- {columns} and {sources} are those of whole chunks, or of their keys alone.
+-- {columns} and {sources} are those of whole chunks, or of their keys alone. Columns of whole chunks have the names of the
+-- fields of Chunk that they become.
 -- Vectors are joined with the document's live version, so that unpublished and superseded versions are never found.
 
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.place,
 c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
-c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim, d.tags, c.places
+c.version IS NOT DISTINCT FROM d.live_version AS live, d.metadata, c.verbatim, d.tags, c.places
 
 -- name: chunk_sources
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
