@@ -34,8 +34,8 @@ class Target:
     collection: str | None = None
     tags: tuple[str, ...] = ()
     update: bool = False
-    validity: Mapping[str, str] = field(default_factory=dict[str, str])
-    """`valid_from` and `valid_until`, if given."""
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further fields by their names in the API, such as `valid_until`; documents that exist already get them, too."""
 
 
 class KnownDocuments(Protocol):
@@ -131,8 +131,8 @@ async def send_all(
 def idempotency_key(content_sha256: str, name: str, target: Target, replaces: int | None = None) -> str:
     """The key of an upload: the same for the same bytes under the same name in the same place."""
     parts: list[object] = [content_sha256, name, target.collection, sorted(target.tags), replaces]
-    if target.validity:
-        parts.append(sorted(target.validity.items()))
+    if target.fields:
+        parts.append(sorted(target.fields.items()))
     text = json.dumps(parts, ensure_ascii=True)
     return f"citewire-ingest-{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -165,7 +165,7 @@ async def _bring(api: Api, outcome: Outcome, source: Source, target: Target, lib
     digest = await asyncio.to_thread(sha256_of, source.path)
     document = library.find(source, digest)
     if document is not None:
-        return await _dated(api, document, target)
+        return await _changed(api, document, target)
     earlier = library.named(source)
     outcome.beside = earlier is not None and not target.update
     replaces = earlier if target.update else None
@@ -176,8 +176,8 @@ async def _fetch(api: Api, address: Address, target: Target) -> JsonObject:
     """The document of a web address; the gateway fetches it if there is none or it must be updated."""
     known = address.known
     if known is not None and not target.update:
-        return await _dated(api, known, target)
-    body: JsonObject = {"url": address.url, **target.validity}
+        return await _changed(api, known, target)
+    body: JsonObject = {"url": address.url, **target.fields}
     if target.collection is not None:
         body["collection"] = target.collection
     if target.tags:
@@ -189,11 +189,11 @@ async def _fetch(api: Api, address: Address, target: Target) -> JsonObject:
     return await persistently(lambda: api.call("PUT", path, body=body, headers=headers))
 
 
-async def _dated(api: Api, document: JsonObject, target: Target) -> JsonObject:
-    """An existing document, with the validity that is requested now."""
-    if not target.validity:
+async def _changed(api: Api, document: JsonObject, target: Target) -> JsonObject:
+    """An existing document, with the fields that are requested now."""
+    if not target.fields:
         return document
-    return await api.call("PATCH", f"/v1/documents/{get_int(document, 'id')}", body=dict(target.validity))
+    return await api.call("PATCH", f"/v1/documents/{get_int(document, 'id')}", body=dict(target.fields))
 
 
 async def _send(
@@ -217,7 +217,7 @@ async def _send(
 
 
 def _form(target: Target, described: Mapping[str, str]) -> dict[str, str]:
-    form = {**described, **target.validity}
+    form = {**described, **target.fields}
     if target.collection is not None:
         form["collection"] = target.collection
     if target.tags:

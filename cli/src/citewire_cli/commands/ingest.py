@@ -72,7 +72,7 @@ async def ingest_command(
 
     Exits with 1 if a document failed or isn't ready in time; the others are in the library all the same.
     """
-    validity = read_validity(valid_from, valid_until, expires)
+    fields = read_validity(valid_from, valid_until, expires)
     paths, addresses = split_addresses(places)
     files, left_out = find_sources(paths, why_not_taken=partial(inspect, images=images))
     sources = [*files, *addresses]
@@ -80,7 +80,7 @@ async def ingest_command(
         _list_left_out(left_out)
     if not sources:
         raise CliError("Nothing to upload", "No file with text and no PDF was found.", ExitCode.USAGE)
-    target = Target(collection, tuple(tag or ()), update, validity)
+    target = Target(collection, tuple(tag or ()), update, fields)
     with IngestProgress(len(sources), wait=not no_wait, quiet=json) as progress:
         async with Api(load_client_settings(url=url)) as api:
             outcomes = await ingest(api, sources, target, progress, wait=not no_wait, patience=patience)
