@@ -12,8 +12,8 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import corpus_pb2, retriever_pb2
 from google.protobuf.message import Message
 
-from citewire_dialects.options import ProfileOptions
 from citewire_dialects.schemas import PLACE_NAMES, ScopeFields, chat, library, search
+from citewire_dialects.schemas.profiles import ProfileOptions
 from citewire_gateway.api.uploads import upload_header
 from citewire_http.api.reading import ReadableModel
 from citewire_http.api.schemas import RequestModel

@@ -22,8 +22,9 @@ from citewire_dialects.events import (
     Usage,
 )
 from citewire_dialects.json_values import value_from_json
-from citewire_dialects.options import ProfileOptions, apply_changes
+from citewire_dialects.options import apply_changes
 from citewire_dialects.profile import Profile
+from citewire_dialects.schemas.profiles import ProfileOptions
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_kit.errors import DeadlineExceeded, NotFound, Unavailable

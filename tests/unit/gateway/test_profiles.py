@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import citewire_gateway
-from citewire_dialects.options import ProfileOptions, apply_changes, check_possible
+from citewire_dialects.options import apply_changes, check_possible
 from citewire_dialects.profile import EmptySelection, EventType, History, Persist, Rerank
+from citewire_dialects.schemas.profiles import ProfileOptions
 from citewire_gateway.api.schemas.profiles import ProfileInfo
 from citewire_gateway.chat.answer import generate_request
 from citewire_gateway.chat.context import search_request

@@ -7,8 +7,9 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from citewire_dialects.options import ProfileOptions, apply_changes, check_possible, stored_options
+from citewire_dialects.options import apply_changes, check_possible, stored_options
 from citewire_dialects.profile import Profile
+from citewire_dialects.schemas.profiles import ProfileOptions
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
 from citewire_kit.errors import AlreadyExists, invalid_field
 from citewire_kit.postgres import Pool, tenant_transaction

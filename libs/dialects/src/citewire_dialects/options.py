@@ -1,24 +1,23 @@
-"""The fields of a profile that may be changed, permanently by a tenant or once by a request."""
+"""A profile with changed fields, whether a tenant changes them permanently or a request once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 from google.protobuf.message import Message
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from citewire_dialects.profile import (
     DEFAULT_NO_MATCH,
     Bounds,
     Budget,
-    DocumentType,
     EmptySelection,
     History,
     Profile,
     Rerank,
 )
+from citewire_dialects.schemas.profiles import ProfileOptions, SearchOptions
 from citewire_kit.enums import enum_number, enum_text
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import INPUT_TOKENS, RESERVED_TOKENS
@@ -47,130 +46,11 @@ _IN_ANSWER = (
     "instructions",
     "max_context_chars",
 )
-
-
-RerankSeconds = Annotated[float, Field(strict=True, ge=0.01, le=20, allow_inf_nan=False)]
-"""Bounds of the time limit for reranking."""
-
+_IN_SEARCH = (*SearchOptions.model_fields, "recent", "fuse_by_rank")
 
 MAX_INSTRUCTIONS_BYTES = 16 * 1024
 _LEAST_CONTEXT = 500
 """Minimum number of tokens in a budget for passages."""
-_MOST_CANDIDATES = 200
-
-
-class InputTokens(BaseModel):
-    """Maximum input tokens of the model by tenant plan, up to the plan's own; absent plans stay unchanged."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    free: Annotated[StrictInt, Field(ge=2_000, le=INPUT_TOKENS["free"])] | None = None
-    basic: Annotated[StrictInt, Field(ge=2_000, le=INPUT_TOKENS["basic"])] | None = None
-    pro: Annotated[StrictInt, Field(ge=2_000, le=INPUT_TOKENS["pro"])] | None = None
-
-
-class SearchOptions(BaseModel):
-    """The retrieval options of searches, questions and profiles, named as in the retriever's message."""
-
-    max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
-        default=None, description="Maximum chunks of one document; absent: no limit, or the profile's."
-    )
-
-
-_IN_SEARCH = (*SearchOptions.model_fields, "recent", "fuse_by_rank")
-
-
-class ProfileOptions(SearchOptions):
-    """Profile fields to override, within its limits."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    scope: Literal["org", "user"] | None = Field(
-        default=None, description="The documents searched: the organisation's, or the caller's own."
-    )
-    types: Annotated[list[DocumentType], Field(max_length=4)] | None = Field(
-        default=None, description="Types of documents searched; none means all."
-    )
-    empty_selection: Literal["nothing", "absent"] | None = Field(
-        default=None, description="What `document_ids: []` means."
-    )
-    strategy: Literal["semantic", "library"] | None = Field(
-        default=None, description="`semantic` always searches; `library` reads a small library whole."
-    )
-    top_k: StrictInt | None = None
-    min_score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = None
-    min_score_calibrated: StrictBool | None = Field(
-        default=None, description="Whether to use the embedding space's own threshold, if known."
-    )
-    by_document: StrictBool | None = Field(default=None, description="The best chunk of each document alone.")
-    recent: Annotated[StrictInt, Field(ge=0, le=50)] | None = Field(
-        default=None, description="How many of the latest documents are added, whatever their score."
-    )
-    mode: Literal["dense", "lexical", "hybrid"] | None = None
-    fuse_by_rank: StrictBool | None = Field(
-        default=None, description="Whether `hybrid` fuses by reciprocal rank alone, not by scores."
-    )
-    rerank: StrictBool | None = Field(default=None, description="Reranks results with a rerank model.")
-    rerank_candidates: Annotated[StrictInt, Field(ge=1, le=_MOST_CANDIDATES)] | None = Field(
-        default=None, description="Number of results to rerank, at least `top_k`."
-    )
-    rerank_keep: Annotated[StrictInt, Field(ge=1, le=_MOST_CANDIDATES)] | None = Field(
-        default=None, description="Maximum results after reranking; absent: the profile's, or `top_k`."
-    )
-    rerank_seconds: RerankSeconds | None = Field(
-        default=None, description="Time limit; absent: the operator's setting, 0.3 by default."
-    )
-    hyde: StrictBool | None = Field(default=None, description="Searches with a hypothetical answer (HyDE).")
-    derive_filter: StrictBool | None = Field(
-        default=None,
-        description="Narrows the search to the tags, category, kind and saving dates that a question names.",
-    )
-    on_empty: Literal["model", "sentence"] | None = Field(
-        default=None, description="What answers if nothing was found: the model, or a fixed sentence at no cost."
-    )
-    context_format: Literal["numbered", "source_labels", "typed", "plain"] | None = Field(
-        default=None, description="The heading of a passage's block in the prompt."
-    )
-    max_context_chars: Annotated[StrictInt, Field(ge=1_000, le=1_000_000)] | None = Field(
-        default=None, description="Maximum characters of the context, including labels and line ends."
-    )
-    input_tokens: InputTokens | None = Field(
-        default=None, description="Maximum input tokens of the model, by tenant plan."
-    )
-    history_tokens: Annotated[StrictInt, Field(ge=0, le=32_000)] | None = Field(
-        default=None, description="Maximum tokens of system prompt and conversation; 0 sends no history."
-    )
-    condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
-    keep_passages: StrictBool | None = Field(
-        default=None,
-        description="Keeps the passages of earlier questions in the prompt if a provider's cache makes it cheaper.",
-    )
-    decide: StrictBool | None = Field(
-        default=None, description="First asks the model whether the question needs retrieval."
-    )
-    assess: StrictBool | None = Field(default=None, description="Has the model assess its answer.")
-    judge_relevance: StrictBool | None = Field(default=None, description="Has the model leave out irrelevant passages.")
-    fill_table_query: StrictBool | None = Field(
-        default=None,
-        description="Has the model write a table query if the rules find none.",
-    )
-    speculate: StrictBool | None = Field(default=None, description="Starts the answer before the decision of `decide`.")
-    answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
-    not_found_sentence: Annotated[StrictStr, Field(min_length=1, max_length=500)] | None = Field(
-        default=None,
-        description="In strict profiles, the exact answer if the passages don't answer the question.",
-    )
-    marker_style: Literal["none", "remove", "ref", "source"] | None = None
-    remove_invalid_markers: StrictBool | None = Field(
-        default=None, description="Removes markers without a matching source; otherwise they stay as written."
-    )
-    ask_back: StrictBool | None = None
-    instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None
-    max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Returns the changed fields as JSON."""
-        return self.model_dump(exclude_none=True)
 
 
 def stored_options(values: Mapping[str, Any]) -> ProfileOptions:

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_dialects.options import ProfileOptions
 from citewire_dialects.profile import EventType
 from citewire_dialects.schemas import ScopeFields, Score
+from citewire_dialects.schemas.profiles import ProfileOptions
 from citewire_dialects.schemas.tools import ResponseFormat, ToolCallParam, ToolChoice, ToolParam, check_choice
 from citewire_http.api.schemas import RequestModel
 

@@ -6,9 +6,9 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
-from citewire_dialects.options import RerankSeconds, SearchOptions
 from citewire_dialects.schemas import PLACE_NAMES, KnownType, PlaceFields, ScopeFields, Score, Similarity
 from citewire_dialects.schemas.chat import UncitedSentence, VerifiedSentence
+from citewire_dialects.schemas.profiles import RerankSeconds, SearchOptions
 from citewire_http.api.reading import Names, struct_to_json
 from citewire_http.api.schemas import Count, Id, JsonObject, RequestModel, ResponseModel, Rounded, Time
 from citewire_kit.enums import enum_number
