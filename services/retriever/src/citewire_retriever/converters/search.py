@@ -1,8 +1,8 @@
 """Messages of RetrieverService: requests are checked and read; answers are messages already."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from citewire.retriever.v1 import retriever_pb2 as pb
@@ -27,7 +27,16 @@ MAX_RECENT: Final = 50
 MAX_CHUNK_IDS: Final = 200
 MAX_DOCUMENTS_FOUND: Final = 1000
 MAX_QUERY_BYTES: Final = 32 * 1024
-_DEFAULT_TOP_K: Final = 10
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "top_k": (1, MAX_TOP_K),
+    "recent": (0, MAX_RECENT),
+    "min_score": (0, 1),
+    "diversity": (0, 1),
+    "dense_weight": (0, 1),
+    "max_per_document": (1, MAX_TOP_K),
+}
+"""Least and most of the numbers that a search may set; the defaults are those of `SearchQuery`."""
+_SWITCHES: Final = ("min_score_calibrated", "exact", "fuse_by_rank", "keep_duplicates")
 _METADATA_BYTES: Final = 4 * 1024 * 1024
 """Maximum bytes of metadata in one message; gRPC's messages have up to 16 MiB."""
 _CHUNKS_A_MESSAGE: Final = 500
@@ -104,26 +113,14 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
         "group_by",
         "must be CHUNK or DOCUMENT",
     )
-    top_k = message.top_k if message.HasField("top_k") else _DEFAULT_TOP_K
-    violations.require(1 <= top_k <= MAX_TOP_K, "top_k", f"must be between 1 and {MAX_TOP_K}")
-    recent = message.recent if message.HasField("recent") else 0
-    violations.require(recent <= MAX_RECENT, "recent", f"must be between 0 and {MAX_RECENT}")
-    min_score = message.min_score if message.HasField("min_score") else None
-    violations.require(min_score is None or 0 <= min_score <= 1, "min_score", "must be between 0 and 1")
-    diversity = message.diversity if message.HasField("diversity") else 0.0
-    violations.require(0 <= diversity <= 1, "diversity", "must be between 0 and 1")
-    dense_weight = message.dense_weight if message.HasField("dense_weight") else None
-    violations.require(dense_weight is None or 0 <= dense_weight <= 1, "dense_weight", "must be between 0 and 1")
-    max_per_document = message.max_per_document if message.HasField("max_per_document") else None
-    violations.require(
-        max_per_document is None or 1 <= max_per_document <= MAX_TOP_K,
-        "max_per_document",
-        f"must be between 1 and {MAX_TOP_K}",
-    )
+    numbers: dict[str, Any] = {name: getattr(message, name) for name in _RANGES if message.HasField(name)}
+    for name, number in numbers.items():
+        least, most = _RANGES[name]
+        violations.require(least <= number <= most, name, f"must be between {least} and {most}")
     space = None if mode == "lexical" and not message.vector else space_from_proto(message.space)
     if mode == "lexical":
-        violations.require(recent == 0, "recent", "must be 0 for LEXICAL")
-        violations.require(diversity == 0, "diversity", "must be 0 for LEXICAL")
+        violations.require(message.recent == 0, "recent", "must be 0 for LEXICAL")
+        violations.require(message.diversity == 0, "diversity", "must be 0 for LEXICAL")
     if space is not None:
         violations.require(message.HasField("space"), "space", "is required with a vector")
         violations.require(bool(message.vector), "vector", "is required for DENSE and HYBRID")
@@ -140,17 +137,9 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
         space=space,
         text=message.query[:MAX_QUERY_BYTES] if mode == "dense" else message.query,
         mode=mode,
-        top_k=top_k,
-        min_score=min_score,
-        min_score_calibrated=message.min_score_calibrated,
         by_document=message.group_by == pb.GROUP_BY_DOCUMENT,
-        recent=recent,
-        exact=message.exact,
-        diversity=diversity,
-        fuse_by_rank=message.fuse_by_rank,
-        keep_duplicates=message.keep_duplicates,
-        dense_weight=dense_weight,
-        max_per_document=max_per_document,
+        **{name: getattr(message, name) for name in _SWITCHES},
+        **numbers,
     )
 
 
