@@ -120,6 +120,6 @@ def test_the_day_and_the_labels_are_told_where_the_caller_has_a_time_zone() -> N
     request = pb.GenerateRequest(question="What did I save today?", policy=make_policy(), time_zone="Asia/Tokyo")
     rules, question = build_messages(request, (), "[1] Title\nText\n\n", late)
     assert question.content.endswith("Today is Monday, 2026-11-23.\n\nQuestion: What did I save today?")
-    assert "day of saving" in rules.content
+    assert "title, kind, category, day of saving, tags. Questions" in rules.content
     request.time_zone = ""
     assert "Today" not in build_messages(request, (), "[1] Title\nText\n\n", late)[-1].content

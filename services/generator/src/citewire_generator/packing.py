@@ -151,10 +151,18 @@ def _label(layout: pb.ContextFormat, label: int) -> str:
 
 
 def _origin(passage: pb.Passage, zone: tzinfo, *, kind: str) -> str:
-    """Describes the passage's document: its kind, when it was saved and its labels, as far as known."""
+    """Describes the passage's document by its labels, as far as known."""
+    labels = _labels(passage, zone, kind)
+    return "".join(f" | {name}: {_one_line(value)}" for name, value in labels.items() if value)
+
+
+def _labels(passage: pb.Passage, zone: tzinfo, kind: str) -> dict[str, str]:
     saved = f"{passage.saved_at.ToDatetime(UTC).astimezone(zone):%Y-%m-%d}" if passage.HasField("saved_at") else ""
-    labels = (("kind", kind), ("category", passage.category), ("saved", saved), ("tags", ", ".join(passage.tags)))
-    return "".join(f" | {name}: {_one_line(value)}" for name, value in labels if value)
+    return {"kind": kind, "category": passage.category, "saved": saved, "tags": ", ".join(passage.tags)}
+
+
+LABELS = tuple(_labels(pb.Passage(), UTC, ""))
+"""What a block says of its document besides the title, in this order."""
 
 
 def source_ref(passage: pb.Passage) -> str:

@@ -12,11 +12,13 @@ from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.history import without_markers
 from citewire_generator.model import Message, Role
-from citewire_generator.packing import Budget, Context, pack
+from citewire_generator.packing import LABELS, Budget, Context, pack
 from citewire_kit.enums import EnumMap
 from citewire_kit.time_zones import find_time_zone
 
 _ROLES = EnumMap(Role, pb.Role, internal=(Role.SYSTEM,))
+_LABELS = ", ".join({"saved": "day of saving"}.get(label, label) for label in LABELS)
+"""The labels of a passage in words."""
 
 
 def build_messages(
@@ -86,7 +88,7 @@ def system_prompt(request: pb.GenerateRequest, *, has_passages: bool) -> str:
     if has_passages and request.time_zone:  # the question includes the current day
         rules.append(
             "Each passage is a document that the person saved, or a part of one. Its first line says what that is: "
-            "title, kind, category, day of saving, tags. Questions about what was saved, of which kind or when, are "
+            f"title, {_LABELS}. Questions about what was saved, of which kind or when, are "
             "answered from these lines: name each document that fits, and cite it. Count days from today's date, which "
             "is given."
         )
