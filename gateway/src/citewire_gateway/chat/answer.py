@@ -46,6 +46,9 @@ _OF_CHUNK = sorted(
 )
 """Fields that a passage copies from its chunk."""
 
+_OF_QUOTE = [name for name in generator_pb2.VerifiedCitation.DESCRIPTOR.fields_by_name if name.startswith("quote")]
+"""Fields of a verified citation that describe its quote."""
+
 Results = tuple[retriever_pb2.SearchResult, ...]
 
 
@@ -252,7 +255,8 @@ def _verified_citation(run: ChatRun, verified: generator_pb2.VerifiedCitation) -
     if chunk is None:
         raise Internal("the generator verified a passage that isn't in the prompt", reason="INTERNAL")
     if chunk.computed:  # its words aren't from the document
-        verified.quote, verified.quote_start, verified.quote_end = "", 0, 0
+        for name in _OF_QUOTE:
+            verified.ClearField(name)
     return VerifiedCitation(verified, chunk)
 
 
