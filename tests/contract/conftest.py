@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def retriever_settings() -> dict[str, Any]:
-    """Settings of the retriever that differ from the defaults; modules give their own."""
+    """Settings that differ from the retriever's defaults; test modules override this fixture."""
     return {}
 
 

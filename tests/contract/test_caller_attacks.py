@@ -1,7 +1,7 @@
-"""Every RPC of the three services against callers who aren't who they say: refused before anything is done.
+"""Every RPC of the three services against callers with forged credentials: each is refused before its handler runs.
 
-The calls are those that the servers describe by reflection. The servicers behind them only count, so that what reaches
-one is seen whatever the call would have answered.
+The calls are those that the servers describe by reflection. The servicers behind them only record calls, so that a
+call that reaches a handler is noticed whatever its answer.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Metadata = Sequence[tuple[str, str]]
 
 
 @dataclass
-class Touched:
-    """A servicer of any service: it notes which calls reached it."""
+class Recorder:
+    """A servicer of any service that records the calls that reach it."""
 
     calls: list[str] = field(default_factory=list[str])
 
@@ -66,16 +66,16 @@ class Touched:
 
 @dataclass(frozen=True)
 class Attack:
-    """A running service, and what an attacker has: keys of others, and a certificate of the same authority."""
+    """A running service and an attacker's means: other issuers' keys and a certificate of the same authority."""
 
     service: str
     address: str
     keys: Path
-    touched: Touched
+    touched: Recorder
     certificates: dict[str, TlsFiles]
 
     def token(self, tenant: Tenant = GLOBEX, *, signer: str = "gateway", **claims: object) -> str:
-        """A token of an issuer; these claims differ."""
+        """A valid token of an issuer, except for the claims given."""
         now = int(time.time())
         start: dict[str, object] = {"iss": f"citewire-{signer}", "aud": f"citewire-{self.service}"}
         times: dict[str, object] = {"iat": now, "exp": now + 25}
@@ -87,7 +87,7 @@ class Attack:
         return {} if files is None else {"cnf": {"x5t#S256": thumbprint(files.cert.read_bytes())}}
 
     def forgeries(self) -> dict[str, tuple[str, Metadata]]:
-        """What an attacker may send, and under which certificate, by what is wrong with it."""
+        """The certificate and metadata of each forged call, by what is wrong with it."""
         now, other = int(time.time()), "embedder" if self.service == "retriever" else "retriever"
         known = SigningKey.from_pem((self.keys / "gateway.pem").read_bytes())
         strange = SigningKey(Ed25519PrivateKey.generate(), known.key_id)
@@ -102,7 +102,7 @@ class Attack:
             "not for this method": ("nobody", self.token(ACME, signer="nobody")),
             "of another certificate": ("gateway", self.token(ACME, cnf={"x5t#S256": "A" * 43})),
         }
-        if self.certificates:  # copied out of the gateway, and an issuer's own under a certificate that isn't its
+        if self.certificates:  # a token copied from the gateway, and one sent under another certificate
             tokens["stolen"] = ("stranger", self.token(ACME))
             tokens["of an unknown certificate"] = (
                 "stranger",
@@ -128,7 +128,7 @@ class Attack:
 
 @asynccontextmanager
 async def attacked(service: str, folder: Path, *, tls: bool) -> AsyncGenerator[Attack]:
-    """Runs a service that knows the gateway, the worker, an issuer for globex only, and one that may call nothing."""
+    """Runs a service that knows the gateway, the worker, an issuer for globex, and an issuer that may call nothing."""
     keys, certificates = folder / "keys", dict[str, TlsFiles]()
     make_keys(keys, {"gateway": (), "worker": (), "globex": ("globex",), "nobody": ()})
     _forbid_all(keys / "issuers.json", "citewire-nobody")
@@ -143,7 +143,7 @@ async def attacked(service: str, folder: Path, *, tls: bool) -> AsyncGenerator[A
         told |= {"tls_cert": files.cert, "tls_key": files.key, "tls_ca": files.ca}
     settings = ServiceSettings.model_validate({**told, "caller_issuers": keys / "issuers.json"})
     async with AsyncExitStack() as stack:
-        server, touched = GrpcServer(settings, service=service), Touched()
+        server, touched = GrpcServer(settings, service=service), Recorder()
         for name, register in SERVICES[service]:
             server.add(register, touched, name)
         port = await server.start()
@@ -159,8 +159,8 @@ def _forbid_all(path: Path, issuer: str) -> None:
 
 
 async def described(channel: grpc.aio.Channel) -> list[tuple[str, str]]:
-    """(path, shape) of every method that the server describes, health and reflection apart."""
-    stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", channel))  # typed for the other API only
+    """(path, shape) of every method that the server describes, except health and reflection."""
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", channel))  # typed for the synchronous API
     listed = await _ask(stub, reflection_pb2.ServerReflectionRequest(list_services=""))
     methods: list[tuple[str, str]] = []
     for service in listed.list_services_response.service:
@@ -189,9 +189,9 @@ def _shape(method: Any) -> str:  # noqa: ANN401 # of a descriptor without types
 
 
 async def status_of(channel: grpc.aio.Channel, path: str, shape: str, metadata: Metadata) -> grpc.StatusCode:
-    """How a call with an empty request ends."""
+    """The status of a call with an empty request."""
     make: Any = getattr(channel, shape)
-    # Nothing is streamed: who is still writing when the call ends may see grpc.aio's own error instead of the status.
+    # Nothing is streamed: a client still writing when the call ends may see grpc.aio's own error, not the status.
     requests = () if shape.startswith("stream") else (b"",)
     call = make(path)(*requests, metadata=metadata, timeout=20)
     return await call.code()
@@ -199,7 +199,7 @@ async def status_of(channel: grpc.aio.Channel, path: str, shape: str, metadata: 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "mutual-tls"])
 @pytest.mark.parametrize("service", SERVICES)
-async def test_no_call_is_answered_for_whom_nobody_signed(service: str, tls: bool, tmp_path: Path) -> None:
+async def test_forged_calls_are_refused_and_signed_ones_answered(service: str, tls: bool, tmp_path: Path) -> None:
     async with attacked(service, tmp_path, tls=tls) as attack:
         answers: dict[tuple[str, str], grpc.StatusCode] = {}
         async with attack.channel() as channel:
@@ -211,7 +211,7 @@ async def test_no_call_is_answered_for_whom_nobody_signed(service: str, tls: boo
                     answers[wrong, path] = await status_of(channel, path, shape, metadata)
         assert {call: code for call, code in answers.items() if code not in REFUSED} == {}
         assert attack.touched.calls == [], "the handlers"
-        async with attack.channel() as channel:  # the same calls, signed: nothing but the signature was wrong
+        async with attack.channel() as channel:  # the same calls with a valid token are let through
             good = [("cw-caller", attack.token(ACME))]
             reached = {path: await status_of(channel, path, shape, good) for path, shape in methods}
             assert not REFUSED & set(reached.values()), reached
@@ -220,7 +220,7 @@ async def test_no_call_is_answered_for_whom_nobody_signed(service: str, tls: boo
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "mutual-tls"])
 @pytest.mark.parametrize("service", SERVICES)
-async def test_the_worker_may_call_what_its_code_calls(service: str, tls: bool, tmp_path: Path) -> None:
+async def test_the_worker_may_call_only_what_its_code_calls(service: str, tls: bool, tmp_path: Path) -> None:
     source = "".join(path.read_text() for path in INGEST.rglob("*.py"))
     called = set(re.findall(r"_stub\.([A-Z]\w+)", source))
     async with attacked(service, tmp_path, tls=tls) as attack, attack.channel("worker") as channel:

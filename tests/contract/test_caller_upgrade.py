@@ -1,7 +1,7 @@
-"""From a version whose calls nobody signed to signed calls only: replica by replica, under load, and no call fails.
+"""Upgrading from unsigned to signed calls, replica by replica and under load: no call fails.
 
-A service of the version before believed plain metadata, as one does that accepts it and knows no issuer; a gateway of
-that version sent nothing else.
+Before the upgrade, services trusted plain metadata, as a service does that accepts it and knows no issuer; gateways
+sent nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEFORE, SIGNED = Signer("citewire-gateway", None, plain=True), Signer("citewire-
 
 
 def settings_of(version: str, port: int) -> ServiceSettings:
-    """Of a service before, during or after the upgrade."""
+    """The settings of a service before, during or after the upgrade."""
     plain = make_settings(auth="off" if version == "before" else "keys", leave_seconds=0.5, port=port)
     return plain.model_copy(
         update={"auth": "keys", "unsigned_callers": "refused" if version == "after" else "accepted"}
@@ -46,7 +46,7 @@ class Installation:
     failed: list[Exception] = field(default_factory=list[Exception])
 
     async def start(self, version: str, port: int) -> None:
-        """Starts a replica in place of the one before, which leaves first."""
+        """Replaces the replica on a port; the old one stops first."""
 
         async def answer(_request: StringValue) -> StringValue:
             assert current_tenant() == ACME
@@ -58,25 +58,25 @@ class Installation:
         await self.replicas[port].enter_async_context(running_echo_service(servicer, settings_of(version, port)))
 
     async def stop(self, port: int) -> None:
-        """Ends a replica as its deployment does."""
+        """Stops a replica as a deployment would."""
         if port in self.replicas:
             await self.replicas.pop(port).aclose()
 
     async def roll(self, version: str, *gateways: Signer) -> None:
-        """Replaces one replica after the other, the next when every gateway has used the one before."""
+        """Replaces the replicas in turn, each when every gateway has reached the one before."""
         for port in self.ports:
             await self.start(version, port)
-            await self.used(*gateways)
+            await self.until_used(*gateways)
 
-    async def used(self, *gateways: Signer) -> None:
-        """Waits until these gateways have had answers of both replicas."""
+    async def until_used(self, *gateways: Signer) -> None:
+        """Waits until both replicas have answered each of these gateways."""
         self.answered.clear()
         async with asyncio.timeout(30):
-            while len({key for key in self.answered if key[1] in gateways}) < 2 * len(gateways):  # noqa: ASYNC110 # nobody tells us
+            while len({key for key in self.answered if key[1] in gateways}) < 2 * len(gateways):  # noqa: ASYNC110 # no event to wait for
                 await asyncio.sleep(0.05)
 
     async def call(self, gateway: Signer) -> None:
-        """A gateway of the upgrade: it calls until it is cancelled."""
+        """Calls the service as a gateway does, until it is cancelled."""
         channel = open_channel(f"ipv4:{','.join(f'127.0.0.1:{port}' for port in self.ports)}", signer=gateway)
         try:
             stub = EchoStub(channel)
@@ -86,7 +86,7 @@ class Installation:
                         reply = await client.unary(stub.unary, text("?"), timeout=10)
                     place = (reply.value, gateway)
                     self.answered[place] = self.answered.get(place, 0) + 1
-                except Exception as exc:  # noqa: BLE001 # whatever it is, it is counted
+                except Exception as exc:  # noqa: BLE001 # every failure is recorded
                     self.failed.append(exc)
                 await asyncio.sleep(0.01)
         finally:
@@ -99,21 +99,21 @@ async def test_no_call_fails_while_signing_is_introduced() -> None:
 
     async def replace(new: Signer, old: Signer) -> None:
         tasks[new] = asyncio.create_task(installation.call(new))
-        await installation.used(new, old)
+        await installation.until_used(new, old)
         tasks.pop(old).cancel()
 
     try:
         for port in installation.ports:
             await installation.start("before", port)
         tasks[BEFORE] = asyncio.create_task(installation.call(BEFORE))
-        await installation.used(BEFORE)
+        await installation.until_used(BEFORE)
         await installation.start("during", installation.ports[0])
-        await installation.used(BEFORE)
-        tasks[BOTH] = asyncio.create_task(installation.call(BOTH))  # meets a service of before, and one that is new
-        await installation.used(BEFORE, BOTH)
+        await installation.until_used(BEFORE)
+        tasks[BOTH] = asyncio.create_task(installation.call(BOTH))  # meets an old replica and a new one
+        await installation.until_used(BEFORE, BOTH)
         await installation.roll("during", BEFORE, BOTH)
         tasks.pop(BEFORE).cancel()
-        await replace(SIGNED, BOTH)  # everything is new: the setting is taken away
+        await replace(SIGNED, BOTH)  # all replicas are new: the setting is removed
         await installation.roll("after", SIGNED)
         assert installation.failed == []
     finally:

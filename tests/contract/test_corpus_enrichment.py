@@ -1,4 +1,4 @@
-"""Enrichment in CorpusService: a collection's switch, what a document says of it, and its retry."""
+"""Enrichment in CorpusService: a collection's switch, a document's enrichment state, and retries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_collection_is_switched_on_and_off(me: Caller, them: Caller) -> 
         await update(them, name="saved", enrich=False)
     listed = await me.unary(corpus.ListCollections, pb.ListCollectionsRequest())
     assert [(collection.name, collection.enrich) for collection in listed.collections] == [("saved", True)]
-    # What an upload makes on first use isn't enriched.
+    # A collection that an upload creates isn't enriched.
     document = await me.put("A", collection="new")
     assert not document.HasField("enrichment")
     listed = await me.unary(corpus.ListCollections, pb.ListCollectionsRequest(q="new"))
@@ -53,7 +53,7 @@ async def test_an_update_must_change_something(me: Caller) -> None:
         ("failed", "PROVIDER", pb.ENRICHMENT_STATE_FAILED),
     ],
 )
-async def test_a_document_says_how_its_enrichment_is(
+async def test_a_document_reports_its_enrichment_state(
     me: Caller, owner: psycopg.Connection, job: str, error: str | None, expected: pb.EnrichmentState
 ) -> None:
     document_id = (await me.put("A", tags=["x"])).document_id

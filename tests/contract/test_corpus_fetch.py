@@ -30,7 +30,7 @@ def retriever_settings() -> dict[str, object]:
 
 @pytest.fixture
 async def site() -> AsyncIterator[str]:
-    """A web server: `/report` is a PDF, `/old` leads to it, `/large` is too large, `/gif` no document."""
+    """A web server: `/report` is a PDF, `/old` redirects to it, `/large` is too large, `/gif` isn't a document."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path == "/old":
@@ -76,13 +76,13 @@ async def test_a_file_is_fetched_and_keeps_where_it_came_from(me: Caller, site: 
     assert b"".join(response.data for response in responses[1:]) == REPORT
 
 
-async def test_the_same_request_again_makes_nothing(me: Caller, site: str, owner: psycopg.Connection) -> None:
+async def test_a_repeated_request_creates_nothing(me: Caller, site: str, owner: psycopg.Connection) -> None:
     header = pb.UploadHeader(source_url=f"{site}/report", request_id="r-1")
     assert (await me.upload(header)).document_id == (await me.upload(header)).document_id
     assert owner.execute("SELECT count(*) FROM corpus.versions").fetchone() == (1,)
 
 
-async def test_what_cannot_be_fetched_leaves_nothing(me: Caller, site: str, owner: psycopg.Connection) -> None:
+async def test_a_failed_fetch_leaves_nothing(me: Caller, site: str, owner: psycopg.Connection) -> None:
     expected = {
         f"{site}/gone": (Code.INVALID_ARGUMENT, "SOURCE_FAILED"),
         f"{site}/slow": (Code.INVALID_ARGUMENT, "SOURCE_FAILED"),

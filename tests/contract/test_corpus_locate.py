@@ -28,7 +28,7 @@ def retriever_settings() -> dict[str, object]:
 def publish(
     owner: psycopg.Connection, document_id: int, text: str, chunks: Sequence[tuple[int, int, Mapping[str, object]]]
 ) -> None:
-    """Stores what the worker would have made of a version: text in two parts, and chunks."""
+    """Stores what the worker would store for a version: its text in two parts, and its chunks."""
     owner.execute("UPDATE corpus.versions SET status = 'ready' WHERE document_id = %s", (document_id,))
     half = len(text) // 2
     for part, (start, body) in enumerate(((0, text[:half]), (half, text[half:]))):
@@ -77,8 +77,8 @@ async def test_a_quote_of_a_pdf_has_boxes_on_its_pages(me: Caller, owner: psycop
     assert (heading.page, len(heading.boxes.boxes)) == (2, 1)
 
 
-async def test_a_quote_that_was_recognised_has_the_boxes_that_are_stored(me: Caller, owner: psycopg.Connection) -> None:
-    """Of a page without a text that could be found again: the part of each line in which the quote stands."""
+async def test_a_quote_in_recognised_text_has_the_stored_boxes(me: Caller, owner: psycopg.Connection) -> None:
+    """The page has no text of its own to search, so the boxes are the quote's part of each recognised line."""
     data = b"%PDF-1.7 of pictures"
     document_id = (await me.upload(pb.UploadHeader(file_name="a.pdf"), data)).document_id
     text = "Ten signs. Ten signs. Elsewhere."
@@ -96,7 +96,7 @@ async def test_a_quote_that_was_recognised_has_the_boxes_that_are_stored(me: Cal
     assert [(box.left, box.top, box.right) for box in place.boxes.boxes] == [(140, 50, 210), (100, 70, 140)]
 
 
-async def test_what_is_no_pdf_has_its_place(me: Caller, owner: psycopg.Connection) -> None:
+async def test_a_quote_in_another_format_has_its_place(me: Caller, owner: psycopg.Connection) -> None:
     document_id = (await me.upload(pb.UploadHeader(file_name="a.csv"), b"a\n1\n2\n")).document_id
     publish(owner, document_id, "a: 1\na: 2", [(0, 4, {"row": 2}), (5, 9, {"row": 3})])
     assert await locate(me, document_id, 5, 9) == [Place(row=3)]
@@ -134,7 +134,7 @@ async def test_a_damaged_pdf_has_its_page(me: Caller, owner: psycopg.Connection)
     assert await locate(me, document_id, 0, 4) == [Place(page=4)]
 
 
-async def test_who_may_not_read_it_learns_nothing(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
+async def test_others_and_pending_versions_get_no_places(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
     document_id = (await me.upload(pb.UploadHeader(file_name="a.md"), b"Some text.")).document_id
     with pytest.raises(CitewireError) as early:
         await locate(me, document_id, 0, 4)
@@ -150,7 +150,9 @@ async def test_who_may_not_read_it_learns_nothing(me: Caller, them: Caller, owne
     ("field", "start", "end"),
     [("char_end", 4, 4), ("char_end", 5, 4), ("char_end", 0, 8001), ("char_start", 10, 11), ("char_end", 0, 2**32 - 1)],
 )
-async def test_a_span_that_is_none(me: Caller, owner: psycopg.Connection, field: str, start: int, end: int) -> None:
+async def test_invalid_spans_are_refused(
+    me: Caller, owner: psycopg.Connection, field: str, start: int, end: int
+) -> None:
     document_id = (await me.upload(pb.UploadHeader(file_name="a.md"), b"Some text.")).document_id
     publish(owner, document_id, "Some text.", [(0, 10, {})])
     with pytest.raises(CitewireError) as caught:

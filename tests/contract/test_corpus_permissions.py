@@ -1,4 +1,4 @@
-"""Grants and readers over gRPC: what is hidden is as unknown as what never was, and what may not be changed says so."""
+"""Grants and readers over gRPC: hidden documents look nonexistent, and refused changes name the missing access."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class People:
         return [(grant.subject, grant.access) for grant in response.grants]
 
     async def titles(self, caller: Caller) -> set[str]:
-        """The titles that a caller's list shows."""
+        """The titles in a caller's list."""
         listed = await caller.unary(self.running.corpus.ListDocuments, pb.ListDocumentsRequest())
         return {document.title for document in listed.documents}
 
@@ -79,7 +79,7 @@ async def refusal(call: Awaitable[object]) -> CitewireError:
     return refused.value
 
 
-async def test_what_is_hidden_is_as_unknown_as_what_never_was(people: People) -> None:
+async def test_hidden_documents_look_nonexistent(people: People) -> None:
     document = await people.admin.put("Salaries", collection="Payroll")
     assert await people.titles(people.outsider) == {"Salaries"}
     assert await people.grant(people.admin, "Payroll", group_hr=pb.ACCESS_READ) == [("group:hr", pb.ACCESS_READ)]
@@ -116,14 +116,14 @@ async def test_what_is_hidden_is_as_unknown_as_what_never_was(people: People) ->
     assert await people.titles(people.outsider) == set()
     listed = await people.outsider.unary(corpus.ListCollections, pb.ListCollectionsRequest())
     assert list(listed.collections) == []
-    # Where a name must be new, that it isn't can't be hidden.
+    # Where a name must be new, it can't be hidden that the name is taken.
     taken = people.outsider.unary(corpus.CreateCollection, pb.CreateCollectionRequest(name="Payroll"))
     assert isinstance(await refusal(taken), AlreadyExists)
     assert isinstance(await refusal(people.outsider.put("Mine", collection="Payroll")), NotFound)
     assert await people.titles(people.reader) == {"Salaries"}
 
 
-async def test_what_may_not_be_changed_names_the_access_that_is_missing(people: People) -> None:
+async def test_a_refused_change_names_the_missing_access(people: People) -> None:
     corpus = people.running.corpus
     document = await people.admin.put("Salaries", collection="Payroll")
     await people.grant(people.admin, "Payroll", group_hr=pb.ACCESS_READ, user_bob=pb.ACCESS_WRITE)
@@ -143,7 +143,7 @@ async def test_what_may_not_be_changed_names_the_access_that_is_missing(people: 
             refused = await refusal(call)
             assert isinstance(refused, PermissionDenied), refused
             assert refused.metadata == {"needed": needed}
-    # A reader changes nothing anywhere, whatever is granted.
+    # A user with the role of a reader may change nothing, whatever the grants.
     await people.grant(people.admin, "Payroll", user_rita=pb.ACCESS_MANAGE, user_bob=pb.ACCESS_WRITE)
     for call in (
         people.reader.put("Mine"),
@@ -153,14 +153,14 @@ async def test_what_may_not_be_changed_names_the_access_that_is_missing(people: 
         people.reader.unary(corpus.DeleteDocument, pb.DeleteDocumentRequest(document_id=document.document_id)),
     ):
         assert isinstance(await refusal(call), PermissionDenied)
-    # Who may write may do that, and not put a document where it may only read.
+    # A user with write access can add a document, but can't move it to a collection that they may only read.
     mine = await people.outsider.put("Mine", collection="Payroll")
     await people.admin.put("Plans", collection="Board")
     await people.grant(people.admin, "Board", user_bob=pb.ACCESS_READ)
     moved = people.outsider.unary(corpus.UpdateDocument, changed(mine.document_id, collection="Board"))
     assert isinstance(await refusal(moved), PermissionDenied)
     assert (await people.outsider.get(mine.document_id)).collection == "Payroll"
-    # Nor make it one that it doesn't see itself.
+    # Nor may they hide a document from themselves.
     theirs = people.outsider.unary(corpus.UpdateDocument, changed(document.document_id, readers=["group:hr"]))
     assert isinstance(await refusal(theirs), PermissionDenied)
     await people.outsider.unary(corpus.DeleteDocument, pb.DeleteDocumentRequest(document_id=document.document_id))
@@ -178,7 +178,7 @@ async def test_a_sources_acl_becomes_the_readers(people: People) -> None:
     assert list(named.readers) == ["user:bob"]
     assert await people.titles(people.hr) == {"Closed", "Open"}
     assert await people.titles(people.outsider) == {"Open", "Named"}
-    # A new version, and new metadata, without one leave the readers as they are; with one they replace them.
+    # A new version or new metadata without an ACL leaves the readers unchanged; an ACL replaces them.
     again = await people.admin.put("Closed", document_id=closed.document_id, metadata=struct(a=1))
     assert len(again.readers) == 3
     update = changed(closed.document_id, metadata=struct(b=2))
@@ -222,7 +222,7 @@ async def test_grants_are_checked_and_read_back(people: People) -> None:
         assert [violation.field for violation in refused.violations] == ["grants[0].subject"]
     refused = await refusal(people.grant(people.admin, "Payroll", group_hr=7, user_a=0))
     assert [violation.field for violation in refused.violations] == ["grants[0].access", "grants[1].access"]
-    # An editor may close what is everybody's, and whom it names may open it again.
+    # An editor may restrict an open collection, and those who are granted `manage` may open it again.
     await people.grant(people.outsider, "Payroll", user_anna=pb.ACCESS_MANAGE, everyone=pb.ACCESS_READ)
     request = pb.GetCollectionGrantsRequest(name="Payroll")
     granted = await people.hr.unary(people.running.corpus.GetCollectionGrants, request)
@@ -233,7 +233,7 @@ async def test_grants_are_checked_and_read_back(people: People) -> None:
     assert await people.titles(people.outsider) == {"Salaries"}
 
 
-async def test_a_request_id_is_its_users_own(people: People) -> None:
+async def test_request_ids_are_separate_for_each_user(people: People) -> None:
     first = await people.hr.put("Salaries", request_id="upload-1", readers=["group:hr"])
     second = await people.outsider.put("Notes", request_id="upload-1")
     assert first.document_id != second.document_id

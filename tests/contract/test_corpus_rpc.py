@@ -17,7 +17,7 @@ def retriever_settings() -> dict[str, int]:
     return LIMITS
 
 
-async def test_the_text_of_a_version_is_what_spans_count_from(me: Caller, owner: psycopg.Connection) -> None:
+async def test_spans_count_in_the_text_of_a_version(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.upload(pb.UploadHeader(file_name="a.md"), b"original")
     request = pb.DownloadDocumentRequest(document_id=document.document_id, text=True)
     with pytest.raises(CitewireError) as early:
@@ -75,7 +75,7 @@ async def test_wrong_fields_are_named(me: Caller, owner: psycopg.Connection) -> 
     assert_nothing_stored(owner)
 
 
-async def test_unknown_and_foreign_documents_are_one_and_the_same(me: Caller, them: Caller) -> None:
+async def test_unknown_and_foreign_documents_look_the_same(me: Caller, them: Caller) -> None:
     theirs = (await them.put()).document_id
     corpus = me.running.corpus
     changed = pb.UpdateDocumentRequest(
@@ -106,7 +106,7 @@ async def test_unknown_and_foreign_documents_are_one_and_the_same(me: Caller, th
     assert missing.value.reason == "INVALID_FIELD"
 
 
-async def test_an_update_changes_what_the_mask_names(me: Caller, owner: psycopg.Connection) -> None:
+async def test_an_update_changes_only_the_fields_in_the_mask(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.put("Old", tags=["a"], collection="One", url="https://old.test", metadata=metadata(a=1))
     expected = pb.Document(document_id=document.document_id, title="ignored", tags=["b", "c"], metadata=metadata(b=2))
 
@@ -147,7 +147,7 @@ async def test_an_update_changes_what_the_mask_names(me: Caller, owner: psycopg.
     assert [violation.field for violation in blank.value.violations] == ["document.title"]
 
 
-async def test_a_file_that_was_moved_keeps_its_document(me: Caller, owner: psycopg.Connection) -> None:
+async def test_a_moved_file_keeps_its_document(me: Caller, owner: psycopg.Connection) -> None:
     named = await me.upload(pb.UploadHeader(file_name="old/plan.md"), b"# Words")
     titled = await me.upload(pb.UploadHeader(file_name="old/b.md", title="Given"), b"# Words")
     owner.execute("UPDATE corpus.versions SET status = 'ready'")
@@ -165,7 +165,7 @@ async def test_a_file_that_was_moved_keeps_its_document(me: Caller, owner: psyco
     )[0].header
     assert header.file_name == "new/b.MD"
     renamed = await move(named.document_id, "new/plan.md")
-    # Chunks are embedded with the title, and this one was the file's name.
+    # Chunks are embedded with the title, which was the file's name here.
     assert (renamed.file_name, renamed.title, renamed.version) == ("new/plan.md", "new/plan.md", 2)
     names = rows(owner, "SELECT file_name FROM corpus.versions ORDER BY 1")
     assert names == [("new/b.MD",), ("new/plan.md",), ("new/plan.md",)]
@@ -182,7 +182,7 @@ async def test_a_deleted_document_leaves_nothing(me: Caller, owner: psycopg.Conn
     assert_nothing_stored(owner)
 
 
-async def test_only_what_has_failed_is_tried_again(me: Caller, owner: psycopg.Connection) -> None:
+async def test_only_failed_documents_are_retried(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.put()
     request = pb.RetryDocumentRequest(document_id=document.document_id)
     with pytest.raises(CitewireError) as refused:

@@ -46,11 +46,11 @@ class Stack:
     told: SecondModel
 
     def as_(self, tenant: Tenant) -> Caller:
-        """Somebody else."""
+        """A caller of another tenant."""
         return Caller(self.boss.running, tenant)
 
     async def list(self, caller: Caller | None = None) -> list[pb.SpaceInfo]:
-        """The spaces."""
+        """Lists the spaces."""
         me = caller or self.boss
         return list((await me.unary(me.running.corpus.ListSpaces, pb.ListSpacesRequest())).spaces)
 
@@ -67,32 +67,32 @@ class Stack:
     async def calibrate(
         self, space: common_pb2.EmbeddingSpace, calibration: Calibration | None, caller: Caller | None = None
     ) -> pb.SpaceInfo:
-        """Stores what a space's scores mean."""
+        """Stores a space's calibration."""
         me = caller or self.boss
         request = pb.SetCalibrationRequest(space=space, calibration=calibration)
         return (await me.unary(me.running.corpus.SetCalibration, request)).space
 
     async def search(self, space: common_pb2.EmbeddingSpace) -> int:
-        """How many chunks a search in a space finds."""
+        """The number of chunks that a search in a space finds."""
         vector = np.ones(space.dimensions, dtype="<f4").tobytes()
         request = retriever_pb2.SearchRequest(vector=vector, space=space, top_k=50, keep_duplicates=True)
         return len((await self.boss.unary(self.boss.running.retriever.Search, request)).results)
 
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[None]:
-        """A worker."""
+        """Runs a worker."""
         settings = worker_settings(self.database, self.embedder, backfill_seconds=0.3, backfill_tokens_per_second=0)
         async with running_worker(settings):
             yield
 
     async def filled(self, role: pb.SpaceRole) -> None:
-        """Waits until the space of a role lacks nothing."""
+        """Waits until the space with a role is filled."""
 
-        async def lacks_nothing() -> bool:
+        async def is_filled() -> bool:
             results = [space for space in await self.list() if space.role == role]
             return bool(results) and all(space.documents == space.documents_filled for space in results)
 
-        await wait_until(lacks_nothing)
+        await wait_until(is_filled)
 
 
 @pytest.fixture
@@ -135,11 +135,11 @@ async def test_an_organisation_without_documents_has_no_space(stack: Stack, new:
     assert (await refusal(stack.switch(new)))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
     prepared = await stack.prepare(new)
     assert (prepared.role, prepared.documents, prepared.live) == (pb.SPACE_ROLE_NEXT, 0, False)
-    # Its first document decides on its live space: until then there is nothing to switch.
+    # The first document determines the live space; until then there is nothing to switch.
     assert (await refusal(stack.switch(new, force=True)))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
 
 
-async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
+async def test_a_model_is_changed_and_changed_back(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
     document_id = await stack.harness.upload("about.md", article(5))
     async with stack.working():
         await stack.harness.until(document_id, "ready")
@@ -152,14 +152,14 @@ async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new:
     assert (prepared.space, prepared.documents, prepared.documents_filled, prepared.chunks_filled) == (new, 1, 0, 0)
     code, reason, metadata = await refusal(stack.switch(new))
     assert (code, reason, metadata) == (Code.FAILED_PRECONDITION, "WRONG_STATE", {"items": "1", "missing": "1"})
-    # Not even forced: no worker has seen that a model serves it.
+    # Not even with force: no worker has confirmed that a model serves it.
     assert (await refusal(stack.switch(new, force=True)))[:2] == (Code.FAILED_PRECONDITION, "WRONG_STATE")
     assert (await refusal(stack.search(new)))[:2] == (Code.FAILED_PRECONDITION, "SPACE_MISMATCH")
 
     async with stack.working():
         await stack.filled(pb.SPACE_ROLE_NEXT)
         assert len(stack.told.texts) == chunks
-        # Filled isn't live: nothing has changed for searches.
+        # A filled space isn't live yet: searches still use the old one.
         assert await stack.search(OLD) == chunks
         assert (await refusal(stack.search(new)))[:2] == (Code.FAILED_PRECONDITION, "SPACE_MISMATCH")
         switched = await stack.switch(new)
@@ -169,7 +169,7 @@ async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new:
             (new, pb.SPACE_ROLE_LIVE),
             (OLD, pb.SPACE_ROLE_PREVIOUS),
         ]
-        # What comes now is in the new one only; so going back asks for force, and then heals.
+        # A new document is in the new space only, so switching back needs force; the old space is then filled up.
         later = await stack.harness.upload("later.md", article(2))
         await stack.harness.until(later, "ready")
         more = len(await stack.harness.chunks(later))
@@ -195,7 +195,7 @@ async def test_the_previous_space_is_prepared_and_reached_without_force(
         assert (await stack.prepare(OLD)).role == pb.SPACE_ROLE_NEXT
         await stack.filled(pb.SPACE_ROLE_NEXT)
         assert (await stack.switch(OLD)).documents_filled == 2
-        # Switching to what is live already changes nothing.
+        # Switching to the space that is already live changes nothing.
         assert [(space.space, space.role) for space in await stack.list()] == [
             (OLD, pb.SPACE_ROLE_LIVE),
             (new, pb.SPACE_ROLE_PREVIOUS),
@@ -222,14 +222,14 @@ async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> N
         await stack.harness.until(document_id, "ready")
         await stack.prepare(common_pb2.EmbeddingSpace(model="fake", revision="another", dimensions=DIMENSIONS))
 
-        async def looked_through() -> bool:
+        async def was_checked() -> bool:
             return bool(
                 await stack.harness.rows(
                     "SELECT 1 FROM corpus.backfill_checks c, corpus.next_spaces n WHERE c.next_at > n.since + '1.2 s'"
                 )
             )
 
-        await wait_until(looked_through)
+        await wait_until(was_checked)
     assert await stack.harness.rows("SELECT revision FROM corpus.spaces") == [{"revision": "r1"}]
     assert [(space.documents, space.documents_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
 
@@ -240,7 +240,7 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
     async with stack.working():
         await stack.harness.until(document_id, "ready")
     (before,) = await stack.list()
-    assert not before.HasField("calibration")  # nobody measured this model
+    assert not before.HasField("calibration")  # this model hasn't been calibrated
     expected = Calibration(relevance_threshold=0.0, dense_weight=0.5, off_topic_threshold=0.125)
     expected.report.update({"questions": 12, "sets": ["a"]})
     stored = await stack.calibrate(OLD, expected)
@@ -255,7 +255,7 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
     assert dict(calibration.report) == {"questions": 12, "sets": ["a"]}
     assert abs(calibration.measured_at.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(minutes=1)
     assert [space.calibration for space in await stack.list()] == [calibration]
-    # Plan and Search carry it, without the report.
+    # The answers of Plan and Search contain it, without the report.
     calibration.ClearField("report")
     planned = await stack.boss.unary(stack.boss.running.retriever.Plan, retriever_pb2.PlanRequest())
     vector = np.ones(DIMENSIONS, dtype="<f4").tobytes()
@@ -263,9 +263,9 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
     request.min_score_calibrated = calibrated
     result = await stack.boss.unary(stack.boss.running.retriever.Search, request)
     assert planned.calibration == result.calibration == calibration
-    # Asked for, the space's threshold counts in the request's stead.
+    # If the request asks for it, the space's threshold replaces the request's.
     assert bool(result.results) == calibrated
-    # Others have their own, and a later one takes its place as a whole.
+    # Other tenants have their own calibrations, and a later one replaces the whole of an earlier one.
     assert (await refusal(stack.calibrate(OLD, expected, stack.as_(THEIRS))))[1] == "SPACE_NOT_FOUND"
     moment = Timestamp(seconds=1_700_000_000)
     later = await stack.calibrate(OLD, Calibration(answerable_threshold=0.4, measured_at=moment))
@@ -282,7 +282,7 @@ async def test_only_a_registered_space_is_calibrated(stack: Stack) -> None:
     assert (await refusal(stack.calibrate(never, None)))[:2] == (Code.FAILED_PRECONDITION, "WRONG_STATE")
 
 
-async def test_what_comes_with_the_server_counts_until_something_is_stored(stack: Stack) -> None:
+async def test_a_known_model_has_the_servers_calibration_until_one_is_stored(stack: Stack) -> None:
     known = common_pb2.EmbeddingSpace(model="all-MiniLM-L6-v2", revision="any", dimensions=384)
     (entry,) = (entry for entry in [await stack.prepare(known)] if entry.HasField("calibration"))
     assert entry.calibration.relevance_threshold > 0
@@ -292,7 +292,7 @@ async def test_what_comes_with_the_server_counts_until_something_is_stored(stack
     assert not (await stack.prepare(other)).HasField("calibration")
 
 
-async def test_who_may(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
+async def test_only_administrators_change_spaces(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
     document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
         await stack.harness.until(document_id, "ready")

@@ -41,7 +41,7 @@ async def test_a_question_is_answered_over_the_one_table_that_it_fits(me: Caller
     assert (computed.place.row, computed.place.end_row) == (2, 4)
 
 
-async def test_it_is_not_answered_where_two_tables_fit_or_one_cannot_be_read(me: Caller) -> None:
+async def test_a_question_is_not_answered_if_two_tables_fit_or_one_is_unreadable(me: Caller) -> None:
     question = "What is the total revenue in North?"
     first, second = await upload(me, "a.csv", SALES), await upload(me, "b.csv", SALES.replace(b"10.50", b"11"))
     assert (await ask(me, question, first)).HasField("computed")
@@ -51,7 +51,7 @@ async def test_it_is_not_answered_where_two_tables_fit_or_one_cannot_be_read(me:
     assert not (await ask(me, "What does the warranty cover?", first)).HasField("computed")
 
 
-async def test_tables_in_reach_are_described_and_a_query_of_them_is_computed(me: Caller) -> None:
+async def test_tables_in_scope_are_described_and_queried(me: Caller) -> None:
     sales = await upload(me, "Sales.csv", SALES)
     question = "How much revenue came from outside of North?"
     assert not (await ask(me, question, sales)).tables
@@ -70,7 +70,7 @@ async def test_tables_in_reach_are_described_and_a_query_of_them_is_computed(me:
     assert error.value.code is Code.INVALID_ARGUMENT
 
 
-async def test_what_is_wrong_with_a_request_is_named(me: Caller) -> None:
+async def test_an_invalid_request_names_its_fields(me: Caller) -> None:
     for request, field in (
         (table_pb2.AnswerFromTablesRequest(document_ids=[1]), "question"),
         (table_pb2.AnswerFromTablesRequest(question="How many?"), "document_ids"),

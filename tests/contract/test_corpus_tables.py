@@ -59,7 +59,7 @@ async def test_a_query_is_answered_with_the_rows_it_comes_from(me: Caller) -> No
         assert list(table.columns[0].samples) == ["Nord", "Süd"]
 
 
-async def test_who_may_not_read_a_document_asks_nothing_of_it(me: Caller) -> None:
+async def test_a_document_is_queried_by_its_readers_only(me: Caller) -> None:
     document_id = await upload(me)
     await me.unary(me.running.corpus.ListTables, pb.ListTablesRequest(document_id=document_id))
     other = Caller(me.running, replace(me.tenant, org_id="another"))
@@ -107,7 +107,7 @@ async def test_a_wrong_query_names_its_field(me: Caller, asked: pb.TableQuery, f
     assert field in [violation.field for violation in caught.value.violations]
 
 
-async def test_what_is_not_computed_says_why(me: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_query_says_why(me: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     text = await upload(me, b"No table", "a.txt")
     ambiguous = await upload(me, b"Item;Cost\na;1.50\nTotal North;1.50\n")
     long = await upload(me, b"Item,Cost\n" + b"a,1.50\n" * 20_000)
@@ -123,7 +123,7 @@ async def test_what_is_not_computed_says_why(me: Caller, monkeypatch: pytest.Mon
     assert caught.value.reason == "TABLE_NOT_COMPUTED"
 
 
-async def test_one_organisation_s_queries_wait_and_more_are_refused(me: Caller) -> None:
+async def test_queries_of_one_organisation_queue_and_then_are_refused(me: Caller) -> None:
     document_id = await upload(me)
     await query(me, document_id)
     results = await asyncio.gather(*(query(me, document_id) for _ in range(16)), return_exceptions=True)

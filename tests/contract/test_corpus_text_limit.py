@@ -1,4 +1,4 @@
-"""What a file may hold is checked at the upload where it is known then, over a real gRPC server and a real Postgres."""
+"""Limits on a file's text are checked at upload if its size is known then, over a real gRPC server and Postgres."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed documents over gRPC: their metadata is checked wherever it comes in, and wrong fields are named."""
+"""Typed documents over gRPC: their metadata is checked on every way in, and wrong fields are named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def struct(**fields: object) -> Struct:
     return made
 
 
-async def test_metadata_is_checked_by_type_however_it_comes(database: Database) -> None:
+async def test_metadata_is_checked_by_type_on_every_way_in(database: Database) -> None:
     stars = {"stargazers_count": 12, "owner_login": "ada", "language": "Rust", "owner_avatar_url": None}
     async with running_retriever(database) as running:
         me = Caller(running, MINE)
@@ -46,14 +46,14 @@ async def test_metadata_is_checked_by_type_however_it_comes(database: Database) 
                 await call
             assert refused.value.reason == "INVALID_FIELD"
             assert [each.field for each in refused.value.violations] == ["metadata.stargazers_count"]
-        # Nothing was stored, and what is no repository may say what it likes.
+        # Nothing was stored. A document that isn't a repository may have any metadata.
         assert (await me.get(document.document_id)).version == 1
         assert (await me.put("Note", type="capture", metadata=wrong)).metadata["stargazers_count"] == "many"
 
 
 @pytest.mark.one_postgres("it goes back to before a migration; no cluster is that old")
-async def test_a_script_that_was_stored_as_an_address_is_cleared(database: Database) -> None:
-    """Rows of an earlier version, of two organisations, at the migration."""
+async def test_a_stored_address_that_is_a_script_is_cleared(database: Database) -> None:
+    """The migration clears it in rows of an earlier version, for two organisations."""
     scripts = ("javascript:alert(1)", "JavaScript:https://a", "data:text/html,a")
     with psycopg.connect(database.dsn("postgres"), autocommit=True) as connection:
         [file] = [m.file for m in read_migrations("citewire_retriever") if m.file.endswith("_web_addresses.sql")]

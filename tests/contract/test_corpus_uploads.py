@@ -1,4 +1,4 @@
-"""Uploads to CorpusService over a real gRPC server and a real Postgres: content, limits, breaking off, trying again."""
+"""Uploads to CorpusService over a real gRPC server and a real Postgres: content, limits, interruptions, retries."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ async def test_an_upload_is_stored_with_its_bytes_and_a_job(me: Caller, owner: p
     assert all(0 < len(response.data) <= MIB for response in responses[1:])
 
 
-async def test_an_upload_without_a_title_is_called_as_its_file(me: Caller) -> None:
+async def test_an_upload_without_a_title_is_named_after_its_file(me: Caller) -> None:
     document = await me.upload(pb.UploadHeader(file_name="notes.md", title="  "), b"text")
     assert document.title == "notes.md"
 
 
-async def test_a_new_version_keeps_what_it_does_not_say(me: Caller, owner: psycopg.Connection) -> None:
+async def test_a_new_version_keeps_fields_that_it_does_not_set(me: Caller, owner: psycopg.Connection) -> None:
     header = pb.UploadHeader(file_name="a.md", title="First", collection="C", tags=["t"], metadata=metadata(a=1))
     first = await me.upload(header, b"one")
     second = await me.upload(pb.UploadHeader(document_id=first.document_id, file_name="b.md"), b"two")
@@ -136,7 +136,7 @@ async def test_empty_and_too_large_content_is_refused_and_leaves_nothing(me: Cal
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "letter.doc", r"an old Word document: save it as \.docx"),
     ],
 )
-async def test_a_format_that_is_not_read_is_refused_with_the_answer(
+async def test_an_unsupported_format_is_refused_at_upload(
     me: Caller, owner: psycopg.Connection, head: bytes, name: str, says: str
 ) -> None:
     for parts in ([head], [head[:3], head[3:] + bytes(100_000), b"x" * MIB]):
@@ -147,7 +147,7 @@ async def test_a_format_that_is_not_read_is_refused_with_the_answer(
     assert_nothing_stored(owner)
 
 
-async def test_a_broken_off_upload_leaves_nothing(me: Caller, owner: psycopg.Connection) -> None:
+async def test_an_interrupted_upload_leaves_nothing(me: Caller, owner: psycopg.Connection) -> None:
     half_way = asyncio.Event()
 
     async def messages() -> AsyncGenerator[pb.UploadDocumentRequest]:
@@ -167,7 +167,7 @@ async def test_a_broken_off_upload_leaves_nothing(me: Caller, owner: psycopg.Con
     assert_nothing_stored(owner)
 
 
-async def test_an_upload_must_begin_with_its_header_and_have_one(me: Caller, owner: psycopg.Connection) -> None:
+async def test_an_upload_must_begin_with_its_only_header(me: Caller, owner: psycopg.Connection) -> None:
     data, header = pb.UploadDocumentRequest(data=b"x"), pb.UploadDocumentRequest(header=pb.UploadHeader(file_name="f"))
 
     async def send(*messages: pb.UploadDocumentRequest) -> None:
@@ -196,7 +196,7 @@ async def test_typed_text_needs_type_and_title(me: Caller) -> None:
     assert {violation.field for violation in refused.value.violations} == {"type", "title", "content"}
 
 
-async def test_the_same_request_again_makes_nothing(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
+async def test_a_repeated_request_creates_nothing(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
     header = pb.UploadHeader(file_name="a.md", request_id="r-1")
     first = await me.upload(header, b"text")
     again, beside = await asyncio.gather(me.upload(header, b"text"), me.upload(header, b"text"))
@@ -209,7 +209,7 @@ async def test_the_same_request_again_makes_nothing(me: Caller, them: Caller, ow
     assert (await me.upload(header, b"text")).document_id != first.document_id
 
 
-async def test_the_same_requests_at_the_same_time_make_one_document(me: Caller, owner: psycopg.Connection) -> None:
+async def test_simultaneous_repeats_create_one_document(me: Caller, owner: psycopg.Connection) -> None:
     header = pb.UploadHeader(file_name="a.md", request_id="r-1")
     made = await asyncio.gather(*(me.upload(header, b"text") for _ in range(8)))
     assert len({entry.document_id for entry in made}) == 1

@@ -26,10 +26,10 @@ def retriever_settings() -> dict[str, int]:
 
 
 @pytest.mark.one_postgres("it writes past the stores, which tell watchers there: `test_citus_ingest.py`")
-async def test_a_watch_tells_each_state_and_ends(me: Caller, owner: psycopg.Connection) -> None:
+async def test_a_watch_reports_each_state_and_ends(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.put()
     request = pb.WatchDocumentRequest(document_id=document.document_id)
-    # Polling is 30 s away: what comes, came by notification.
+    # The next poll is 30 s away, so every message comes from a notification.
     with use_tenant(MINE):
         async with (
             asyncio.timeout(10),
@@ -68,7 +68,7 @@ async def test_a_watch_ends_when_the_document_is_deleted(me: Caller) -> None:
 
 
 @pytest.mark.one_postgres("the trigger that it disables isn't there")
-async def test_a_watch_polls_where_no_notification_comes(database: Database, owner: psycopg.Connection) -> None:
+async def test_a_watch_polls_if_no_notification_comes(database: Database, owner: psycopg.Connection) -> None:
     owner.execute("ALTER TABLE corpus.versions DISABLE TRIGGER progress")
     async with running_retriever(database, watch_poll_seconds=0.05) as running:
         me = Caller(running, MINE)
@@ -84,7 +84,7 @@ async def test_a_watch_polls_where_no_notification_comes(database: Database, own
                 assert (await anext(responses)).document.status == pb.DOCUMENT_STATUS_READY
 
 
-async def test_a_watcher_who_leaves_is_forgotten(me: Caller) -> None:
+async def test_a_watcher_that_leaves_is_forgotten(me: Caller) -> None:
     document = await me.put()
     request = pb.WatchDocumentRequest(document_id=document.document_id)
     with use_tenant(MINE):

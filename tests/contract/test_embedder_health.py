@@ -1,4 +1,4 @@
-"""What an embedder says of itself while its model loads, fails, and comes back."""
+"""The health that an embedder reports while its model loads, fails and recovers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ async def running() -> AsyncGenerator[RunningEmbedder]:
 
 @asynccontextmanager
 async def health_states(port: int | None) -> AsyncGenerator[Callable[[], Awaitable[int]]]:
-    """Watches a server's health; each call of what is given waits for the next state."""
-    # A channel of its own, without health checking: ours takes no calls to a server that isn't serving.
+    """Watches a server's health; each call of the yielded function waits for the next state."""
+    # A separate channel without health checking: ours makes no calls to a server that isn't serving.
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         watch: grpc.aio.UnaryStreamMultiCallable[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
         watch = channel.unary_stream(
@@ -44,33 +44,33 @@ async def health_states(port: int | None) -> AsyncGenerator[Callable[[], Awaitab
         )
         call = watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
 
-        async def following() -> int:
+        async def next_state() -> int:
             message = await call.read()
             assert isinstance(message, health_pb2.HealthCheckResponse)
             return message.status
 
         try:
-            yield following
+            yield next_state
         finally:
             call.cancel()
 
 
 async def test_health_follows_the_model(running: RunningEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citewire_embedder.service._PROBE_SECONDS", 0.01)
-    async with health_states(running.server.port) as following:
-        assert await following() == SERVING
+    async with health_states(running.server.port) as next_state:
+        assert await next_state() == SERVING
         running.model.error = RuntimeError("broken")
         error = await refusal(running, pb.EmbedRequest(inputs=["a"]))
         assert (error.code, error.reason) == (Code.INTERNAL, "INTERNAL")
         assert "broken" not in error.message
-        assert await following() == NOT_SERVING
+        assert await next_state() == NOT_SERVING
         running.model.error = None
-        assert await following() == SERVING
+        assert await next_state() == SERVING
     assert (await running.embed(pb.EmbedRequest(inputs=["a"]))).space == SPACE
 
 
 class SlowModel(FakeModel):
-    """A model that is loaded when the test says so."""
+    """A model that finishes loading when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,12 +91,12 @@ async def test_the_server_is_not_serving_while_the_model_is_being_loaded() -> No
     async with AsyncExitStack() as stack:
         starting = asyncio.create_task(start(stack, settings, model))
         await model.loading.wait()
-        following = await stack.enter_async_context(health_states(settings.port))
-        assert await following() == NOT_SERVING
+        next_state = await stack.enter_async_context(health_states(settings.port))
+        assert await next_state() == NOT_SERVING
         model.may_load.set()
         server = await starting
         stack.push_async_callback(server.drain_and_stop)
-        assert await following() == SERVING
+        assert await next_state() == SERVING
 
 
 async def test_a_model_that_cannot_be_loaded_ends_the_start_and_frees_the_port() -> None:

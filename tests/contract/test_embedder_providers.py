@@ -1,4 +1,4 @@
-"""Tenants' own embedding and rerank providers: sealed by the embedder, tried out, wrapped again."""
+"""Tenants' own embedding and rerank providers: sealed by the embedder, tested, and wrapped again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPEC: dict[str, Any] = {
 
 @dataclass
 class Running:
-    """An embedder, and what it was asked to build."""
+    """An embedder, and the models that it was asked to build."""
 
     stub: EmbedderServiceStub
     operators: FakeModel
@@ -88,7 +88,7 @@ async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # se
         yield running[0]
 
 
-async def test_a_provider_is_tried_out_and_sealed_with_its_space() -> None:
+async def test_a_provider_is_tested_and_sealed_with_its_space() -> None:
     async with serve() as running:
         answer = await running.seal()
         assert (answer.test.tried, answer.test.ok, answer.test.dimensions) == (True, True, DIMENSIONS)
@@ -104,7 +104,7 @@ async def test_a_provider_is_tried_out_and_sealed_with_its_space() -> None:
     assert running.made[0].closed
 
 
-async def test_texts_are_embedded_and_counted_with_it() -> None:
+async def test_a_providers_model_embeds_and_counts_texts() -> None:
     async with serve() as running:
         ref = (await running.seal()).ref
         texts = ["one two", "three"]
@@ -125,12 +125,12 @@ async def test_texts_are_embedded_and_counted_with_it() -> None:
         assert list(counts.counts) == [2, 1]
         assert [element.batch_id for element in streamed] == [7]
         assert streamed[0].batch.vectors == answer.vectors
-        (own,) = running.made  # one model for all of it, and the operator's did nothing
+        (own,) = running.made  # one model did all of it, and the operator's did nothing
         assert sum(len(computed) for computed in own.batches) == 1 + 2 + 2
         assert running.operators.batches == []
 
 
-async def test_nobody_elses_embeds() -> None:
+async def test_another_users_provider_does_not_embed() -> None:
     async with serve() as running:
         ref = (await running.seal()).ref
         for method, request in (
@@ -142,7 +142,7 @@ async def test_nobody_elses_embeds() -> None:
             assert raised.value.reason == "PROVIDER_SEAL"
 
 
-async def test_what_the_provider_said_is_reported() -> None:
+async def test_a_providers_refusal_is_reported() -> None:
     async with serve() as running:
         running.error = FailedPrecondition("it refused the key", reason="PROVIDER_AUTH", metadata={"status": "401"})
         answer = await running.seal()
@@ -151,7 +151,7 @@ async def test_what_the_provider_said_is_reported() -> None:
         assert answer.ref.sealed_key
 
 
-async def test_a_sealed_one_is_tried_out_again_as_it_is_now() -> None:
+async def test_a_sealed_provider_is_tested_again() -> None:
     async with serve() as running:
         ref = (await running.seal(skip_test=True)).ref
         test = await running.test(ANA, ref)
@@ -165,7 +165,7 @@ async def test_a_sealed_one_is_tried_out_again_as_it_is_now() -> None:
         assert CANARY.encode() not in test.SerializeToString()
 
 
-async def test_a_reranker_is_tried_out_as_a_reranker() -> None:
+async def test_a_reranker_is_tested_as_a_reranker() -> None:
     async with serve() as running:
         ref = (await running.seal(type=common.PROVIDER_TYPE_RERANK, skip_test=True)).ref
         test = await running.test(ANA, ref)  # nobody listens at its address
@@ -174,7 +174,7 @@ async def test_a_reranker_is_tried_out_as_a_reranker() -> None:
         assert running.made == [], "no embedding model was built for it"
 
 
-async def test_nobody_elses_is_tried_out_nor_what_was_put_together() -> None:
+async def test_foreign_and_altered_references_are_not_tested() -> None:
     async with serve() as running:
         ref = (await running.seal(skip_test=True)).ref
         chat = common.ProviderRef()
@@ -191,7 +191,7 @@ async def test_nobody_elses_is_tried_out_nor_what_was_put_together() -> None:
         assert running.opened == []
 
 
-async def test_only_the_owner_wraps_again() -> None:
+async def test_only_the_owner_rewraps_a_key() -> None:
     async with serve() as running:
         ref = (await running.seal(skip_test=True)).ref
         assert not (await running.rewrap(ANA, ref)).changed

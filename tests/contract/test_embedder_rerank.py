@@ -36,7 +36,7 @@ ASKED = pb.RerankRequest(query=QUERY, documents=DOCUMENTS, top_n=3)
 
 
 class Running:
-    """An embedder, and its books."""
+    """An embedder, and its ledger."""
 
     def __init__(self, stub: EmbedderServiceStub, ledger: MemoryLedger) -> None:
         self.stub = stub
@@ -90,7 +90,7 @@ async def serve(model: EmbeddingModel | None = None, **options: Any) -> AsyncGen
         yield Running(EmbedderServiceStub(channel), ledger)
 
 
-async def test_a_tenants_own_provider_is_tried_out_sealed_and_asked() -> None:
+async def test_a_tenants_own_provider_is_tested_sealed_and_used() -> None:
     async with serve() as running, rerank_upstream("vllm") as upstream:
         answer = await running.seal(upstream)
         assert (answer.test.tried, answer.test.ok, answer.test.dimensions) == (True, True, 0)
@@ -111,7 +111,7 @@ async def test_a_tenants_own_provider_is_tried_out_sealed_and_asked() -> None:
     assert all(row.new.own and row.usage and row.usage.input_tokens == TOKENS for row in rows)
 
 
-async def test_what_a_test_call_met_is_reported() -> None:
+async def test_a_failed_test_call_is_reported() -> None:
     async with serve() as running, rerank_upstream("vllm") as upstream:
         upstream.failures = [401, 503]
         refused = await running.seal(upstream)
@@ -122,7 +122,7 @@ async def test_what_a_test_call_met_is_reported() -> None:
         assert len(upstream.paths) == 2, "a test call isn't repeated"
 
 
-async def test_an_inner_address_is_refused_when_it_is_connected_to() -> None:
+async def test_an_internal_address_is_refused_when_connecting() -> None:
     keys = new_master_key("k1")
     async with rerank_upstream("vllm") as upstream:
         async with serve(master_keys=keys) as running:

@@ -71,7 +71,7 @@ async def test_embed_takes_256_inputs(running: RunningEmbedder) -> None:
         (pb.EmbedRequest(inputs=["a"], purpose=99, overflow=98), ["purpose", "overflow"]),  # type: ignore[arg-type] # unknown on purpose
     ],
 )
-async def test_embed_names_every_field_that_is_wrong(
+async def test_embed_names_every_wrong_field(
     running: RunningEmbedder, request_: pb.EmbedRequest, fields: list[str]
 ) -> None:
     error = await refusal(running, request_)
@@ -93,7 +93,7 @@ async def test_embed_refuses_256_texts_over_the_window_within_the_limit_of_detai
     assert 1 <= len(error.violations) <= 16
 
 
-async def test_embed_refuses_a_model_that_is_not_there(running: RunningEmbedder) -> None:
+async def test_embed_refuses_an_unknown_model(running: RunningEmbedder) -> None:
     error = await refusal(running, pb.EmbedRequest(inputs=["a"], model="other"))
     assert (error.code, error.reason) == (Code.NOT_FOUND, "MODEL_NOT_FOUND")
     assert error.metadata == {"models": "fake"}
@@ -124,7 +124,7 @@ async def test_embed_refuses_at_once_when_it_is_full() -> None:
         await held
 
 
-async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
+async def test_a_client_that_leaves_cancels_its_queued_work() -> None:
     model = FakeModel()
     async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
@@ -135,10 +135,10 @@ async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
         await wait_until(lambda: running.server.in_flight == 0)
         model.gate.set()
         await running.embed(pb.EmbedRequest(inputs=["after"]))
-        assert model.texts_computed == 2, "the text that was inside, and the one after"
+        assert model.texts_computed == 2, "the text being computed, and the one after it"
 
 
-async def test_a_deadline_takes_the_queued_work_along() -> None:
+async def test_a_deadline_cancels_the_queued_work() -> None:
     model = FakeModel()
     async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
@@ -188,7 +188,7 @@ async def test_embed_stream_waits_where_embed_would_be_refused() -> None:
             assert len([answer async for answer in answers]) == 5
 
 
-async def test_embed_stream_reads_no_further_than_it_works() -> None:
+async def test_embed_stream_reads_no_further_ahead_than_it_can_work() -> None:
     model = FakeModel()
     async with running_embedder_server(model, stream_ahead=2, batch_texts=1) as running:
         model.gate.clear()
@@ -224,7 +224,7 @@ async def test_embed_stream_ends_with_the_error_of_a_bad_batch(running: RunningE
     assert [violation.field for violation in caught.value.violations] == ["batch.inputs[1]"]
 
 
-async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> None:
+async def test_a_client_that_leaves_a_stream_cancels_its_queued_work() -> None:
     model = FakeModel()
     async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
@@ -241,7 +241,7 @@ async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> No
         assert model.texts_computed == 2
 
 
-async def test_rerank_says_where_there_is_no_model_for_it(running: RunningEmbedder) -> None:
+async def test_rerank_without_a_model_is_refused(running: RunningEmbedder) -> None:
     with pytest.raises(CitewireError) as caught:
         await client.unary(running.stub.Rerank, pb.RerankRequest(query="q", documents=["d"]), timeout=5)
     assert (caught.value.code, caught.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")

@@ -1,4 +1,4 @@
-"""Reasons are a contract: each that the code gives is a documented value of ErrorReason."""
+"""Reasons are a contract: every reason in the code is a documented value of ErrorReason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from citewire.common.v1.common_pb2 import ErrorReason
 
 ROOT = Path(__file__).resolve().parents[2]
-# A decision has a reason, too: a sentence.
+# Text with spaces doesn't match: a decision's reason is a sentence.
 LITERAL = re.compile(r"""\breason\s*=\s*f?["']([^"'\s]+)["']""")
 
 

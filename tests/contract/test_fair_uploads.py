@@ -1,4 +1,4 @@
-"""One organisation's uploads, dripping or merely many, leave every other its share of the places."""
+"""Uploads of one organisation, slow or merely many, leave the others their share of the slots."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def retriever_settings() -> dict[str, int]:
 
 @asynccontextmanager
 async def dripping(gateway: Gateway, key: str, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
-    """Uploads that have sent a form's beginning and send no more; the answers may be read."""
+    """Uploads that have sent the beginning of a form and send no more; yields their readers."""
     host, port = gateway.url.removeprefix("http://").split(":")
     readers: list[asyncio.StreamReader] = []
     writers: list[asyncio.StreamWriter] = []
@@ -65,7 +65,7 @@ async def dripping(gateway: Gateway, key: str, count: int) -> AsyncGenerator[lis
             writer.close()
 
 
-async def test_dripping_uploads_of_one_organisation_keep_nobody_else_out(database: Database) -> None:
+async def test_stalled_uploads_of_one_organisation_keep_nobody_else_out(database: Database) -> None:
     mine, theirs = [(await key_for(database, org, "ada"))["key"] for org in ("acme", "other")]
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         async with dripping(gateway, mine, SLOTS) as readers:
@@ -74,7 +74,7 @@ async def test_dripping_uploads_of_one_organisation_keep_nobody_else_out(databas
                     "/v1/documents", files={"file": ("a.md", b"x")}, headers=bearer(theirs)
                 )
                 assert response.status_code == 202, response.text
-            # Who held all lost its youngest: once, as the place stayed free.
+            # The organisation that held all slots lost its newest upload: only one, as the slot stayed free.
             answers = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader in readers]
             done, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED, timeout=10)
             (answer,) = [task.result() for task in done]
@@ -82,7 +82,7 @@ async def test_dripping_uploads_of_one_organisation_keep_nobody_else_out(databas
             assert b" 503 " in answer.splitlines()[0]
             assert b"retry-after" in answer.lower()
             assert gateway.services.uploads.used("acme") == SLOTS - 1
-            # Its own further uploads find one place, and then none: it can't take from who has less.
+            # Its further uploads get one slot and then none: it can't take slots from organisations with fewer.
             own = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")}, headers=bearer(mine))
             assert own.status_code == 202
         await wait_until(lambda: gateway.services.uploads.total == 0, 20)
@@ -100,7 +100,7 @@ async def test_an_upload_slower_than_allowed_is_broken_off(database: Database) -
         assert fakes.corpus.uploads == 0
 
 
-async def test_dripping_uploads_over_grpc_keep_nobody_else_out(me: Caller, them: Caller) -> None:
+async def test_stalled_uploads_over_grpc_keep_nobody_else_out(me: Caller, them: Caller) -> None:
     begun, ends = 0, asyncio.Event()
 
     async def drip() -> AsyncGenerator[pb.UploadDocumentRequest]:
@@ -117,7 +117,7 @@ async def test_dripping_uploads_over_grpc_keep_nobody_else_out(me: Caller, them:
     assert MINE.org_id != THEIRS.org_id
     flood = [asyncio.create_task(upload(me.running.corpus)) for _ in range(4)]
     await wait_until(lambda: begun == 4, 20)
-    await asyncio.sleep(0.2)  # until the server has taken their places; too short a while only makes this pass
+    await asyncio.sleep(0.2)  # until the server has given them slots; a shorter wait could only make this pass
     document = await them.upload(pb.UploadHeader(file_name="b.md"), b"theirs")
     assert document.document_id > 0
     ends.set()
@@ -126,7 +126,7 @@ async def test_dripping_uploads_over_grpc_keep_nobody_else_out(me: Caller, them:
 
 
 @pytest.mark.parametrize("retriever_settings", [{"max_uploads": 64}])
-async def test_who_stores_more_than_is_ingested_is_answered_at_a_pace_beside_others(
+async def test_storing_faster_than_ingestion_is_slowed_while_others_wait(
     me: Caller, them: Caller, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def begin(callers: Sequence[Caller]) -> list[asyncio.Task[object]]:
@@ -143,10 +143,10 @@ async def test_who_stores_more_than_is_ingested_is_answered_at_a_pace_beside_oth
             await asyncio.gather(*await begin(callers))
 
     monkeypatch.setattr("citewire_retriever.service.backlogs._PACE_SECONDS", 600.0)
-    await answered([me] * 48)  # nobody ingests here, but nobody else is there
-    await answered([them, Caller(me.running, replace(MINE, user_id="bob"))])  # somebody waits for each of these
+    await answered([me] * 48)  # nothing is ingested here, but no other organisation is waiting
+    await answered([them, Caller(me.running, replace(MINE, user_id="bob"))])  # others wait for each of these
     held_up = await begin([me] * 3)
-    await asyncio.sleep(0.2)  # until they would be answered; too short a while only makes this pass
+    await asyncio.sleep(0.2)  # long enough for answers; a shorter wait could only make this pass
     assert not any(task.done() for task in held_up)
     monkeypatch.setattr("citewire_retriever.service.backlogs._PRESENT_SECONDS", 0.0)
     await end(*held_up)
@@ -162,12 +162,12 @@ async def test_uploads_of_one_organisation_are_answered_one_after_another(monkey
     gone = asyncio.create_task(backlogs.wait("acme"))
     await asyncio.sleep(0)
     waits = [asyncio.create_task(backlogs.wait(org)) for org in ("acme", "acme", "acme", "other")]
-    await end(gone)  # who leaves takes no turn
+    await end(gone)  # an upload that has ended takes no turn
     await asyncio.gather(*waits)
     assert time.monotonic() - began >= 0.15
 
 
-async def test_time_in_which_the_sender_was_not_waited_for_does_not_count() -> None:
+async def test_time_spent_not_waiting_for_the_sender_does_not_count() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(4):
             yield b"x"
@@ -177,7 +177,7 @@ async def test_time_in_which_the_sender_was_not_waited_for_does_not_count() -> N
         await asyncio.sleep(0.05)  # as if the disk were slow
 
 
-async def test_a_sender_may_pause_after_it_was_fast() -> None:
+async def test_a_sender_may_pause_after_being_fast() -> None:
     async def pieces(pause: float) -> AsyncIterator[bytes]:
         yield b"x" * 1000
         await asyncio.sleep(pause)
@@ -190,7 +190,7 @@ async def test_a_sender_may_pause_after_it_was_fast() -> None:
             pass
 
 
-async def test_who_was_refused_a_place_is_refused_by_its_head_until_there_is_one(database: Database) -> None:
+async def test_a_refused_caller_is_refused_by_headers_alone_until_a_slot_is_free(database: Database) -> None:
     mine, theirs = [(await key_for(database, org, "ada"))["key"] for org in ("acme", "other")]
     files = {"file": ("a.md", b"x")}
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys", max_uploads=1) as gateway:
@@ -208,14 +208,14 @@ async def test_who_was_refused_a_place_is_refused_by_its_head_until_there_is_one
                 response = await gateway.http.post("/v1/documents", files=files, headers=bearer(mine))
                 assert (response.status_code, response.json()["reason"]) == (503, "OVERLOADED")
                 assert response.headers["retry-after"]
-            assert len(looked_up) == 1, "its later ones aren't worth a look into the database"
+            assert len(looked_up) == 1, "later requests cause no look-up in the database"
             assert (await gateway.http.get("/v1/documents", headers=bearer(mine))).status_code == 200
             assert (await gateway.http.post("/v1/documents", files=files, headers=bearer(theirs))).status_code == 202
         await wait_until(lambda: gateway.services.uploads.total == 0, 20)
         assert (await gateway.http.post("/v1/documents", files=files, headers=bearer(mine))).status_code == 202
 
 
-async def test_no_more_of_who_was_refused_come_in_than_there_are_places_for(database: Database) -> None:
+async def test_refused_callers_are_looked_up_no_more_often_than_there_are_slots(database: Database) -> None:
     mine = (await key_for(database, "acme", "ada"))["key"]
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys", max_uploads=2) as gateway:
         looked_up, answered = 0, asyncio.Event()
@@ -239,13 +239,13 @@ async def test_no_more_of_who_was_refused_come_in_than_there_are_places_for(data
         gateway.services.identity.find = held_up  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
         uploads = [asyncio.create_task(upload()) for _ in range(8)]
         await wait_until(lambda: looked_up + sum(task.done() for task in uploads) == 8, 20)
-        assert looked_up == 2, "six need no look into the database"
+        assert looked_up == 2, "six need no look-up in the database"
         answered.set()
         assert sorted(await asyncio.gather(*uploads)) == [202] * 2 + [503] * 6
-        assert await upload() == 202, "places are given back"
+        assert await upload() == 202, "slots are released"
 
 
-async def test_who_was_refused_waits_for_its_next_refusal_and_for_a_place(
+async def test_a_refused_caller_waits_for_a_slot_or_the_next_refusal(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", BUSY_SECONDS)
@@ -267,5 +267,5 @@ async def test_who_was_refused_waits_for_its_next_refusal_and_for_a_place(
             assert time.monotonic() - began >= 0.2
             monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", 2.0)
             again = asyncio.create_task(upload())
-            await asyncio.sleep(0.2)  # until it waits; too short a while only makes this pass
-        assert await again == 202, "there was a place in the meantime"
+            await asyncio.sleep(0.2)  # until it waits; a shorter wait could only make this pass
+        assert await again == 202, "a slot became free in the meantime"

@@ -1,4 +1,4 @@
-"""What the gateway's readiness makes of a service's replicas."""
+"""How the gateway's readiness depends on a service's replicas."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from waiting import BUSY_SECONDS
 SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 
 
-class StandingStill(health_pb2_grpc.HealthServicer):
-    """Said that it serves, and says nothing more: what is left of a process that hangs."""
+class Hanging(health_pb2_grpc.HealthServicer):
+    """Reports SERVING once and then nothing more, as a process that hangs does."""
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802, ANN401 # grpc's interface
         await asyncio.Event().wait()
@@ -32,9 +32,9 @@ class StandingStill(health_pb2_grpc.HealthServicer):
 
 
 @asynccontextmanager
-async def standing_still() -> AsyncGenerator[int]:
+async def hanging_replica() -> AsyncGenerator[int]:
     server = grpc.aio.server()
-    health_pb2_grpc.add_HealthServicer_to_server(StandingStill(), server)  # pyright: ignore[reportUnknownMemberType] - has no types
+    health_pb2_grpc.add_HealthServicer_to_server(Hanging(), server)  # pyright: ignore[reportUnknownMemberType] - has no types
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
@@ -43,8 +43,8 @@ async def standing_still() -> AsyncGenerator[int]:
         await server.stop(None)
 
 
-async def test_a_replica_that_stands_still_does_not_hide_the_one_that_serves() -> None:
-    async with standing_still() as still, running_echo_service(EchoServicer()) as running:
+async def test_a_hanging_replica_does_not_hide_one_that_serves() -> None:
+    async with hanging_replica() as still, running_echo_service(EchoServicer()) as running:
         channel = open_channel(f"ipv4:127.0.0.1:{still},127.0.0.1:{running.port}")
         try:
             health = ServiceHealth(channel)
@@ -55,8 +55,8 @@ async def test_a_replica_that_stands_still_does_not_hide_the_one_that_serves() -
             await channel.close()
 
 
-async def test_where_all_replicas_stand_still_the_service_is_not_ready() -> None:
-    async with standing_still() as still:
+async def test_a_service_whose_replicas_all_hang_is_not_ready() -> None:
+    async with hanging_replica() as still:
         channel = open_channel(f"127.0.0.1:{still}")
         try:
             async with asyncio.timeout(BUSY_SECONDS):

@@ -68,7 +68,7 @@ async def test_a_models_answer_is_verified_sentence_by_sentence() -> None:
         assert citation.quote == passage.text[citation.quote_start : citation.quote_end]
     [uncited] = [event.uncited_sentence for event in events if event.HasField("uncited_sentence")]
     assert text[uncited.sentence.start : uncited.sentence.end] == "It arrives by ship."
-    # Each comes after the text that completes its sentence, all before the end.
+    # Each event follows the text that completes its sentence, and all precede the end.
     assert kinds(events)[-1] == "completed"
     shown = 0
     for event in events:
@@ -90,7 +90,7 @@ async def test_a_quoted_answer_is_supported_by_what_it_quotes() -> None:
 
 
 @pytest.mark.parametrize("style", [pb.MARKER_STYLE_REF, pb.MARKER_STYLE_SOURCE])
-async def test_who_asks_for_nothing_gets_nothing(style: pb.MarkerStyle) -> None:
+async def test_without_a_marker_style_nothing_is_verified(style: pb.MarkerStyle) -> None:
     async with serve([ScriptedChat("Refunds take 14 days. [ref:1] It is so here.")]) as stub:
         events = await ask(stub, marker_style=style)
     assert {"verified_citation", "uncited_sentence"}.isdisjoint(kinds(events))

@@ -1,4 +1,4 @@
-"""Enrich over a real gRPC server: models, none, what can't be read, failures, refusals."""
+"""Enrich over a real gRPC server: with and without a model, unreadable answers, failures, refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_without_a_language_model_nothing_is_filled() -> None:
 
 
 @pytest.mark.parametrize("reply", ["I'd rather not.", '{"verdict": "fine"}', "[1, 2]", "{" * 70_000])
-async def test_an_answer_that_cant_be_read(reply: str) -> None:
+async def test_an_unreadable_answer(reply: str) -> None:
     async with running_generator([ScriptedChat(reply)]) as running:
         response = await client.unary(running.stub.Enrich, REQUEST, timeout=5)
     assert response.unreadable
@@ -68,7 +68,7 @@ async def test_a_failing_model_is_an_error_that_says_why() -> None:
     assert caught.value.reason == "PROVIDER_UNAVAILABLE"
 
 
-async def test_a_stuck_model_is_left_in_time() -> None:
+async def test_a_stuck_model_is_abandoned_in_time() -> None:
     stuck = ScriptedChat(asyncio.Event())
     async with running_generator([stuck], enrich_seconds=0.3, first_token_seconds=60) as running:
         with pytest.raises(CitewireError) as caught:

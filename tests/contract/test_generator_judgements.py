@@ -41,7 +41,7 @@ async def test_rewriting_by_a_model() -> None:
             assert rewritten == pb.RewriteResponse(text="How long do refunds take?", usage=USAGE)
 
 
-async def test_what_goes_over_the_wire_and_a_server_that_knows_no_schemas() -> None:
+async def test_the_requests_on_the_wire_and_a_server_without_schemas() -> None:
     async def behave(exchange: Exchange) -> None:
         if "response_format" in exchange.request.body:
             await exchange.head(400, "application/json")
@@ -144,7 +144,7 @@ async def test_refusals_name_the_fields(method: str, asked: Message, fields: lis
     assert [violation.field for violation in caught.value.violations] == fields
 
 
-async def test_a_model_that_is_not_offered() -> None:
+async def test_an_unknown_model_is_refused() -> None:
     async with running_generator() as running:
         with pytest.raises(CitewireError) as caught:
             await client.unary(running.stub.Decide, pb.DecideRequest(question="x", model="nobody"), timeout=5)

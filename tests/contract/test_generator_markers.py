@@ -26,7 +26,7 @@ PASSAGES = [
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer as it came: its pieces, and its end."""
+    """An answer as received: its pieces, and its end."""
 
     pieces: list[str]
     completed: pb.Completed
@@ -38,12 +38,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Running:
-    """A server whose model says what it is told."""
+    """A server whose model gives scripted answers."""
 
     stub: GeneratorServiceStub
     model: ScriptedChat
 
-    async def say(self, style: pb.MarkerStyle, *pieces: str, remove_invalid: bool = False) -> Shown:
+    async def answer(self, style: pb.MarkerStyle, *pieces: str, remove_invalid: bool = False) -> Shown:
         self.model.script = [piece for piece in pieces if piece]
         labels = style == pb.MARKER_STYLE_SOURCE
         policy = pb.AnswerPolicy(
@@ -126,14 +126,14 @@ async def test_split_at_every_offset(
 ) -> None:
     async with serve() as running:
         for offset in range(len(answer) + 1):
-            shown = await running.say(style, answer[:offset], answer[offset:])
+            shown = await running.answer(style, answer[:offset], answer[offset:])
             assert shown.text == text
             assert list(shown.completed.cited_numbers) == cited
             cut = len(shown.pieces[0])
             for form in forms:
                 start = shown.text.index(form)
                 assert not start < cut < start + len(form)
-        by_character = await running.say(style, *answer)
+        by_character = await running.answer(style, *answer)
         assert by_character.text == text
 
 
@@ -149,11 +149,11 @@ async def test_split_at_every_offset(
         ("Cut off [ref:1", [], 0),
     ],
 )
-async def test_only_numbers_of_the_context_cite(answer: str, cited: list[int], invalid: int) -> None:
+async def test_only_numbers_in_the_context_are_citations(answer: str, cited: list[int], invalid: int) -> None:
     before = markers("cited"), markers("invalid")
     async with serve() as running:
         for pieces in ((answer,), tuple(answer)):
-            shown = await running.say(pb.MARKER_STYLE_REF, *pieces)
+            shown = await running.answer(pb.MARKER_STYLE_REF, *pieces)
             assert shown.text == answer
             assert (list(shown.completed.cited_numbers), shown.completed.invalid_markers) == (cited, invalid)
         prompt = running.model.tasks[-1].messages[-1].content
@@ -164,7 +164,7 @@ async def test_only_numbers_of_the_context_cite(answer: str, cited: list[int], i
 async def test_invalid_markers_are_removed_where_the_policy_says_so() -> None:
     async with serve() as running:
         for pieces in (("It is 5 [ref:9], [2] **[7]**.",), tuple("It is 5 [ref:9], [2] **[7]**.")):
-            shown = await running.say(pb.MARKER_STYLE_REF, *pieces, remove_invalid=True)
+            shown = await running.answer(pb.MARKER_STYLE_REF, *pieces, remove_invalid=True)
             assert shown.text == "It is 5, [ref:2]."
             assert (list(shown.completed.cited_numbers), shown.completed.invalid_markers) == ([2], 2)
 

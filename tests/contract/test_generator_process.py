@@ -29,7 +29,7 @@ ENVIRONMENT = {
 
 @asynccontextmanager
 async def process(**environment: str) -> AsyncGenerator[tuple[asyncio.subprocess.Process, int]]:
-    """The process and its port, which its log tells."""
+    """The process, and its port as its log gives it."""
     child = await asyncio.create_subprocess_exec(
         *COMMAND, env=ENVIRONMENT | environment, stderr=asyncio.subprocess.PIPE
     )
@@ -70,7 +70,7 @@ async def test_a_running_answer_finishes_at_sigterm() -> None:
     assert sum(len(event.delta.texts) for event in events) == 40
 
 
-async def test_wrong_settings_end_it_with_a_clear_line() -> None:
+async def test_wrong_settings_end_the_process_with_a_clear_line() -> None:
     child = await asyncio.create_subprocess_exec(
         *COMMAND,
         env=ENVIRONMENT | {"CITEWIRE_GENERATOR_PROVIDER": "openai-compatible"},

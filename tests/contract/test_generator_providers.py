@@ -1,4 +1,4 @@
-"""Tenants' own chat providers: sealed and opened by the generator alone, called only where tenants' may be."""
+"""Tenants' own chat providers: sealed and opened by the generator alone, and called only at permitted addresses."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_sealed_provider_answers_for_its_organisation() -> None:
         assert purposes == [(Purpose.PROVIDER_TEST, True), (Purpose.GENERATION, True), (Purpose.PROVIDER_TEST, True)]
 
 
-async def test_a_ciphertext_of_another_tenants_row_opens_nothing() -> None:
+async def test_a_ciphertext_of_another_tenants_row_cannot_be_opened() -> None:
     async with keyed_upstream(CANARY) as upstream, serve() as running:
         orgs = (await running.seal(ANA, upstream, skip_test=True)).ref
         anas = (await running.seal(ANA, upstream, skip_test=True, user_id="ana")).ref
@@ -130,7 +130,7 @@ async def test_a_refused_key_is_reported_and_not_repeated() -> None:
         assert CANARY not in str(raised.value) + str(raised.value.metadata)
 
 
-async def test_inner_addresses_are_neither_sealed_nor_called() -> None:
+async def test_internal_addresses_are_neither_sealed_nor_called() -> None:
     async with keyed_upstream(CANARY) as upstream:
         async with serve() as running:
             ref = (await running.seal(ANA, upstream)).ref
@@ -146,7 +146,7 @@ async def test_inner_addresses_are_neither_sealed_nor_called() -> None:
             assert len(upstream.calls) == calls
 
 
-async def test_an_own_fallback_takes_over() -> None:
+async def test_a_tenants_own_fallback_takes_over() -> None:
     async with keyed_upstream("another") as refusing, keyed_upstream(CANARY) as upstream, serve() as running:
         first = (await running.seal(ANA, refusing, skip_test=True)).ref
         second = (await running.seal(ANA, upstream, skip_test=True, model="second")).ref

@@ -57,7 +57,7 @@ async def test_the_answers_score_and_the_policys_threshold() -> None:
         assert (nothing.not_found, nothing.HasField("answerable_score")) == (True, False)
 
 
-async def test_nothing_found_says_the_sentence_and_suggests() -> None:
+async def test_a_not_found_answer_is_a_fixed_sentence_with_suggestions() -> None:
     passages = [
         pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.", section="Terms > Refunds", similarity=0.1),
         pb.Passage(chunk_id=2, document_id=1, text="Shipping is free.", section="Terms > Shipping", similarity=0.1),
@@ -75,7 +75,7 @@ async def test_nothing_found_says_the_sentence_and_suggests() -> None:
     assert completed.suggested_questions == text_of(events).count("?") >= 2
 
 
-async def test_notices_stand_after_started() -> None:
+async def test_notices_follow_started() -> None:
     policy = pb.AnswerPolicy(context_format=pb.CONTEXT_FORMAT_SOURCE_LABELS, max_context_chars=30)
     async with running_generator([ScriptedChat("x")]) as running:
         events = await running.events(request(policy=policy))
@@ -106,7 +106,7 @@ async def test_suggest_questions() -> None:
 
 
 async def test_a_minimum_of_questions_is_filled_with_sections_titles_and_words() -> None:
-    """Unchecked ones follow those that the passages answer, in the language that is asked for."""
+    """Unchecked questions follow those that the passages answer, in the requested language."""
     passages = [pb.Passage(chunk_id=1, document_id=1, title="Lieferung", text="Ja.", section="Kosten {a}")]
     async with running_generator() as running:
 
@@ -260,7 +260,7 @@ async def test_a_cancelled_calls_tokens_are_counted_by_estimate() -> None:
         await wait_until(lambda: sample("gen_ai_client_token_usage_count", **labels) == before + 1)
 
 
-# Faults of providers: what the client sees. Each is one call, never repeated after the first token.
+# What the client sees when a provider fails. A call is never repeated after the first token.
 
 
 async def test_series_exist_from_the_start() -> None:

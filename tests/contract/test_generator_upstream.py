@@ -1,4 +1,4 @@
-"""What a chat provider does to a stream over a real gRPC server: faults, and speed that isn't the client's."""
+"""Chat providers that fail, and ones that are faster than the client, over a real gRPC server."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_faults_of_the_provider(
     async def read() -> None:
         async with aclosing(running.generate(request())) as stream:
             async for event in stream:
-                events.append(event)  # noqa: PERF401 - what came before the error is looked at
+                events.append(event)  # noqa: PERF401 - the events before the error are needed
 
     async with upstream.running() as base, relay(base, **QUICK) as running:
         with pytest.raises(CitewireError) as caught:
@@ -112,7 +112,7 @@ async def test_faults_of_the_provider(
         assert caught.value.retry_after == 7
 
 
-async def test_a_provider_that_is_not_there() -> None:
+async def test_an_unreachable_provider() -> None:
     async with RawUpstream(good).running() as base:
         pass
     async with relay(base, **QUICK) as running:
@@ -157,7 +157,7 @@ async def test_a_slow_client_holds_the_upstream_back() -> None:
         await anext(stream)
         await anext(stream)
         before = -1
-        while before != sent:  # until nothing moves any more
+        while before != sent:  # until nothing more is sent
             before = sent
             await asyncio.sleep(0.3)
         assert sent < events / 2

@@ -83,7 +83,7 @@ async def test_brackets_in_code_are_no_markers() -> None:
     assert response.invalid_markers == 0
 
 
-async def test_what_is_wrong_is_named() -> None:
+async def test_wrong_fields_are_named() -> None:
     assert await refuse(pb.VerifyRequest(answer=" \n")) == [
         "answer: must contain more than white space",
         "passages: must contain at least one passage",

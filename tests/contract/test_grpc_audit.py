@@ -1,4 +1,4 @@
-"""Calls of services of one's own are in a service's audit trail, those of the gateway aren't; its lines are checked."""
+"""A service's audit trail holds the calls of callers other than the gateway, and its lines can be verified."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CANARY = "Goldammer8812"
 SERVICES = ("embedder.v1.Embedder", "generator.v1.Generator", "retriever.v1.Retriever", "retriever.v1.Corpus")
 
 
-def test_every_rpc_is_in_one_of_the_tables() -> None:
+def test_every_rpc_is_audited_or_exempt() -> None:
     assert embedder_pb2_grpc
     assert generator_pb2_grpc
     rpcs = {
@@ -48,7 +48,7 @@ def test_every_rpc_is_in_one_of_the_tables() -> None:
 
 
 async def call_as(issuer: str, key: Path, port: int) -> int:
-    """Stores, searches and deletes a document, and asks for it when it is gone."""
+    """Stores, searches and deletes a document, and asks for it afterwards."""
     channel = open_channel(f"127.0.0.1:{port}", signer=Signer(issuer, key))
     try:
         corpus, retriever = CorpusServiceStub(channel), RetrieverServiceStub(channel)
@@ -65,7 +65,7 @@ async def call_as(issuer: str, key: Path, port: int) -> int:
         await channel.close()
 
 
-async def test_a_service_of_ones_own_is_noted_and_the_gateway_is_not(database: Database, tmp_path: Path) -> None:
+async def test_calls_of_other_services_are_audited_and_the_gateways_are_not(database: Database, tmp_path: Path) -> None:
     make_keys(tmp_path, {"gateway": (), "crm": ()})
     with capture_logs() as logs:
         async with running_retriever(database, caller_issuers=tmp_path / "issuers.json") as retriever:
@@ -74,7 +74,7 @@ async def test_a_service_of_ones_own_is_noted_and_the_gateway_is_not(database: D
             await call_as("citewire-gateway", tmp_path / "gateway.pem", port)
             number = await call_as("citewire-crm", tmp_path / "crm.pem", port)
             channel = open_channel(f"127.0.0.1:{port}")
-            with pytest.raises(grpc.aio.AioRpcError):  # nobody signed it
+            with pytest.raises(grpc.aio.AioRpcError):  # an unsigned call
                 await CorpusServiceStub(channel).ListDocuments(corpus_pb2.ListDocumentsRequest())
             await channel.close()
     blocks = [entry for entry in logs if entry["event"] == "audit_block"]
@@ -96,7 +96,7 @@ async def test_a_service_of_ones_own_is_noted_and_the_gateway_is_not(database: D
 
 
 def _tamper(lines: list[str], folder: Path) -> None:
-    """A line that was changed, left out or written anew is found."""
+    """Verification finds a line that was changed, left out or rewritten."""
     report = check_lines(reversed([*lines, *lines, "no JSON, though it names audit_block: " + CANARY]))
     assert (report.problems, report.events, report.chains) == ([], 5, 1)
     block = next(line for line in lines if '"audit_block"' in line)

@@ -1,4 +1,4 @@
-"""`citewire_client.services` against gRPC servers that ask for proof of the caller."""
+"""`citewire_client.services` against gRPC servers that require signed callers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def generator(fakes: Fakes) -> AsyncIterator[AsyncGeneratorClient]:
         yield client
 
 
-def test_channels_are_set_up_as_those_of_our_own_processes() -> None:
+def test_channels_have_the_options_of_our_own_processes() -> None:
     ours, theirs = json.loads(channel.service_config()), json.loads(client_config())
     for config in (ours, theirs):
         config["methodConfig"][0]["name"].sort(key=str)
@@ -81,7 +81,7 @@ def test_channels_are_set_up_as_those_of_our_own_processes() -> None:
         assert matched | {"grpc.service_config": ""} == expected | {"grpc.service_config": ""}
 
 
-def test_the_calls_are_those_of_the_contracts() -> None:
+def test_the_clients_have_every_call_of_the_contracts() -> None:
     assert TARGET.read_text(encoding="utf-8") == module(), "run `make proto`"
 
 
@@ -106,7 +106,7 @@ async def test_each_call_is_made_for_its_caller(fakes: Fakes) -> None:
     ]
 
 
-async def test_a_call_that_proves_nothing_is_refused(fakes: Fakes) -> None:
+async def test_an_unsigned_call_is_refused(fakes: Fakes) -> None:
     async with AsyncEmbedderClient(fakes.target("embedder")) as client:
         with pytest.raises(AuthenticationError):
             await client.list_models(embedder_pb2.ListModelsRequest())
@@ -189,7 +189,7 @@ async def test_a_stream_is_entered_before_it_is_read(generator: AsyncGeneratorCl
         await anext(generator.generate(ASKED))
 
 
-async def test_no_answer_is_told_apart_from_a_late_one(fakes: Fakes, generator: AsyncGeneratorClient) -> None:
+async def test_an_unreachable_server_differs_from_a_late_one(fakes: Fakes, generator: AsyncGeneratorClient) -> None:
     async def silent(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         await asyncio.sleep(60)
         yield completed()
@@ -204,7 +204,7 @@ async def test_no_answer_is_told_apart_from_a_late_one(fakes: Fakes, generator: 
             await client.list_models(embedder_pb2.ListModelsRequest(), timeout=5)
 
 
-async def test_the_error_of_who_makes_requests_is_raised(fakes: Fakes) -> None:
+async def test_an_error_in_the_callers_requests_is_raised(fakes: Fakes) -> None:
     async def pieces() -> AsyncGenerator[corpus_pb2.UploadDocumentRequest, None]:
         yield corpus_pb2.UploadDocumentRequest()
         raise OSError("the disk went away")
@@ -215,7 +215,7 @@ async def test_the_error_of_who_makes_requests_is_raised(fakes: Fakes) -> None:
 
 
 @pytest.mark.client("citewire-client", "Services over gRPC, without asyncio")
-async def test_the_same_without_asyncio(fakes: Fakes) -> None:
+async def test_the_synchronous_clients(fakes: Fakes) -> None:
     async def answers(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
         yield delta("By 12 %.")
@@ -274,7 +274,7 @@ async def test_tokens_are_bound_to_the_certificate(tmp_path: Path) -> None:
         async with AsyncEmbedderClient(target, signer=signer, caller=ANNA, tls=others) as client:
             with pytest.raises((AuthenticationError, PermissionDeniedError)):
                 await client.embed(request)
-        # A token that somebody else took along is worth nothing under their certificate.
+        # A stolen token is worth nothing under another certificate.
         stolen = tmp_path / "token"
         stolen.write_text(signer.token("embedder", ANNA, own.certificate.read_bytes()))
         for tls, taken in ((own, True), (others, False)):
@@ -293,7 +293,7 @@ def _tls(folder: Path) -> Tls:
     return Tls(files.ca, files.cert, files.key)
 
 
-def test_a_key_that_is_replaced_is_followed(tmp_path: Path) -> None:
+def test_a_replaced_key_is_picked_up(tmp_path: Path) -> None:
     make_keys(tmp_path, {"old": (), "new": ()})
     file = tmp_path / "key.pem"
     file.write_bytes((tmp_path / "old.pem").read_bytes())
@@ -310,7 +310,7 @@ def test_a_key_that_is_replaced_is_followed(tmp_path: Path) -> None:
     )
 
 
-def test_a_key_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_key_file_is_named(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("no key")
     with pytest.raises(ValueError, match=r"wrong\.pem isn't a private key"):

@@ -1,4 +1,4 @@
-"""Usage and budgets over HTTP: who sees what, what adds up, what a spent budget looks like."""
+"""Usage and budgets over HTTP: who sees which usage, its sums, and requests over a spent budget."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def client(database: Database, gateway: Gateway, org: str, user: str) -> t
     return httpx.AsyncClient(base_url=gateway.url, headers=headers, trust_env=False, timeout=30), key.key_id
 
 
-async def test_usage_is_told_apart_by_user_and_key(gateway: Gateway, database: Database) -> None:
+async def test_usage_is_separate_for_each_user_and_key(gateway: Gateway, database: Database) -> None:
     for user, key_id in (("ada", "key_1"), ("ada", "key_2"), ("bob", "key_3"), ("bob", "key_3")):
         add_call(database, user_id=user, key_id=key_id)
     grouped = await usage(gateway.http, group_by="user,key")
@@ -285,7 +285,7 @@ async def test_users_have_usage_and_budgets_of_their_own(database: Database) -> 
         unknown = await owner.put("/v1/budgets", json={**body, "user": "nobody"})
         assert (unknown.status_code, unknown.json()["errors"][0]["field"]) == (422, "user")
         assert (await member.put("/v1/budgets", json=body)).status_code == 403
-        # The organisation's stays.
+        # The organisation's budget stays.
         assert (await owner.delete("/v1/budgets?scope=user&user=bob&period=month")).status_code == 204
         assert [entry["scope"] for entry in (await owner.get("/v1/budgets")).json()["budgets"]] == ["org"]
         for entry in (owner, member):
@@ -343,7 +343,7 @@ def check_spent(response: httpx.Response) -> None:
     assert problem["resets_at"] == "2026-12-01T00:00:00Z"
 
 
-async def test_a_budget_that_is_spent_mid_stream_is_the_streams_error(gateway: Gateway) -> None:
+async def test_a_budget_spent_mid_stream_ends_the_stream_with_an_error(gateway: Gateway) -> None:
     script = gateway.fakes.generator.script
 
     async def begin_and_refuse(request: Any) -> AsyncGenerator[Any, None]:  # noqa: ANN401 # a message

@@ -1,4 +1,4 @@
-"""Administration: who sees an organisation, who changes roles, and what that does at once."""
+"""Administration: who sees an organisation, who changes roles, and that changes apply at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def give(gateway: Gateway, by: dict[str, str], user: str, role: str) -> ht
     return await gateway.http.put(f"/v1/admin/users/{user}/role", json={"role": role}, headers=by)
 
 
-async def test_a_role_counts_from_the_next_request(gateway: Gateway, database: Database) -> None:
+async def test_a_new_role_applies_from_the_next_request(gateway: Gateway, database: Database) -> None:
     key = await members(database)
     listed = (await gateway.http.get("/v1/admin/users", headers=key["ada"])).json()["users"]
     assert [(user["user"], user["role"], user["keys"]) for user in listed] == [
@@ -60,7 +60,7 @@ async def test_a_role_counts_from_the_next_request(gateway: Gateway, database: D
     assert noted == [("ada", ["user:bob", "role:admin"]), ("ada", ["user:bob", "role:reader"])]
 
 
-async def test_nobody_rises_above_their_own_role(gateway: Gateway, database: Database) -> None:
+async def test_nobody_grants_more_than_their_own_role(gateway: Gateway, database: Database) -> None:
     key = await members(database)
     await give(gateway, key["ada"], "bob", "admin")
     for by, user, role, status in (
@@ -77,7 +77,7 @@ async def test_nobody_rises_above_their_own_role(gateway: Gateway, database: Dat
     assert roles == {"ada": "owner", "bob": "admin", "eve": "admin"}
 
 
-async def test_the_last_owner_stays(gateway: Gateway, database: Database) -> None:
+async def test_the_last_owner_cannot_step_back(gateway: Gateway, database: Database) -> None:
     key = await members(database)
     refused = await give(gateway, key["ada"], "ada", "admin")
     assert (refused.status_code, refused.json()["reason"]) == (409, "WRONG_STATE")
@@ -91,10 +91,10 @@ async def test_the_last_owner_stays(gateway: Gateway, database: Database) -> Non
         command(database, "users", "role", "--org", "acme", "ada", "reader"),
         command(database, "users", "role", "--org", "acme", "bob", "reader"),
     )
-    assert sorted(done.returncode for done in last) == [0, 1]  # one is a reader already
+    assert sorted(done.returncode for done in last) == [0, 1]  # one of them already is a reader
 
 
-async def test_an_organisation_administrates_itself_only(gateway: Gateway, database: Database) -> None:
+async def test_an_organisation_administers_only_itself(gateway: Gateway, database: Database) -> None:
     key = await members(database)
     mia = bearer((await key_for(database, "other", "mia"))["key"])
     assert (await give(gateway, mia, "bob", "reader")).status_code == 404

@@ -1,4 +1,4 @@
-"""What the gateway notes of requests: who, what, on what, from where, and how it ended; never content."""
+"""What the gateway records about requests: caller, action, object, origin and result, but never content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def events_of(gateway: Gateway, headers: dict[str, str], **params: str | i
     return response.json()["events"]
 
 
-async def test_a_request_is_noted_with_its_caller_objects_and_end(gateway: Gateway, database: Database) -> None:
+async def test_a_request_is_recorded_with_its_caller_objects_and_result(gateway: Gateway, database: Database) -> None:
     made = await key_for(database, "acme", "ada")
     ada = bearer(made["key"]) | {"User-Agent": "probe/1", "X-Request-Id": "r1"}
     chat = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False}, headers=ada)
@@ -66,7 +66,7 @@ async def test_a_request_is_noted_with_its_caller_objects_and_end(gateway: Gatew
     assert CANARY not in json.dumps(rows(database, "SELECT to_jsonb(e) FROM chat.audit_events e"), default=str)
 
 
-async def test_refusals_are_noted_also_of_strangers(gateway: Gateway, database: Database) -> None:
+async def test_refusals_are_recorded_for_unknown_callers_too(gateway: Gateway, database: Database) -> None:
     ada, bob = [bearer((await key_for(database, "acme", user))["key"]) for user in ("ada", "bob")]
     assert (await gateway.http.get("/v1/budgets", headers=bob)).status_code == 403
     assert (await gateway.http.get("/v1/admin/audit", headers=bob)).status_code == 403
@@ -81,7 +81,7 @@ async def test_refusals_are_noted_also_of_strangers(gateway: Gateway, database: 
     assert stranger == [("document.list", "refused", "API_KEY_INVALID", "")]
 
 
-async def test_an_organisation_reads_its_own_and_page_by_page(gateway: Gateway, database: Database) -> None:
+async def test_an_organisation_reads_its_own_events_in_pages(gateway: Gateway, database: Database) -> None:
     ada = bearer((await key_for(database, "acme", "ada"))["key"])
     eve = bearer((await key_for(database, "other", "eve"))["key"])
     for number in range(5):
@@ -105,7 +105,7 @@ async def test_an_organisation_reads_its_own_and_page_by_page(gateway: Gateway, 
     assert (await audit.check_trail(database.owner_dsn)).problems == []
 
 
-async def test_an_answer_that_breaks_after_its_status_is_noted_as_failed(gateway: Gateway, database: Database) -> None:
+async def test_an_answer_that_breaks_off_is_recorded_as_failed(gateway: Gateway, database: Database) -> None:
     ada = bearer((await key_for(database, "acme", "ada"))["key"])
 
     async def break_off(request: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
@@ -122,7 +122,7 @@ async def test_an_answer_that_breaks_after_its_status_is_noted_as_failed(gateway
     assert event["reason"] == "PROVIDER_UNAVAILABLE"
 
 
-async def test_without_room_a_required_trail_refuses_all_but_probes(
+async def test_a_full_required_trail_refuses_all_requests_but_probes(
     gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = bearer((await key_for(database, "acme", "ada"))["key"])

@@ -1,4 +1,4 @@
-"""Who may call, and what they can see: keys over HTTP, the keys commands, row-level security between organisations."""
+"""Authentication: keys over HTTP, the keys commands, and row-level security between organisations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_key_names_the_tenant_of_every_call(gateway: Gateway, database: 
     assert response.status_code == 200
     tenant = Tenant("acme", "ada", "basic", ("owner",), made["id"])
     assert gateway.fakes.embedder.tenants == [tenant]
-    assert gateway.fakes.retriever.tenants == [tenant, tenant]  # whether there are documents, and the search
+    assert gateway.fakes.retriever.tenants == [tenant, tenant]  # the check for documents, and the search
     assert gateway.fakes.generator.tenants == [tenant]
     assert rows(database, "SELECT org_id, user_id FROM chat.exchanges") == [("acme", "ada")]
 
@@ -82,9 +82,7 @@ async def test_a_key_names_the_tenant_of_every_call(gateway: Gateway, database: 
         ("Bearer cw_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "API_KEY_INVALID"),
     ],
 )
-async def test_without_a_valid_key_nothing_is_said_of_the_body(
-    gateway: Gateway, header: str | None, reason: str
-) -> None:
+async def test_without_a_valid_key_the_body_is_not_checked(gateway: Gateway, header: str | None, reason: str) -> None:
     headers = {"Content-Type": "application/json"} | ({"Authorization": header} if header is not None else {})
     calls = [
         ("POST", "/v1/chat", b"{"),
@@ -138,7 +136,7 @@ async def test_a_revoked_key_stops_working_at_once(gateway: Gateway, database: D
     assert (response.status_code, response.json()["reason"]) == (401, "API_KEY_REVOKED")
 
 
-async def test_the_last_use_is_written_later_not_with_each_request(gateway: Gateway, database: Database) -> None:
+async def test_the_last_use_is_not_written_with_each_request(gateway: Gateway, database: Database) -> None:
     made = await key_for(database, "acme", "ada")
     assert rows(database, "SELECT last_used_at FROM chat.api_keys") == [(None,)]
     for _ in range(3):
@@ -177,7 +175,7 @@ async def test_another_user_of_the_organisation_sees_no_conversation_either(
     assert (await gateway.http.get("/v1/conversations", headers=bob)).json()["conversations"] == []
 
 
-def test_every_table_is_closed_to_other_tenants(database: Database, chat_role: psycopg.Connection) -> None:
+def test_every_table_has_row_level_security(database: Database, chat_role: psycopg.Connection) -> None:
     tables = rows(
         database,
         "SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, pg_get_userbyid(c.relowner), "
@@ -269,7 +267,7 @@ def _insert_for_another_tenant(chat_role: psycopg.Connection) -> None:
         )
 
 
-def test_the_lookup_tells_only_whom_a_key_belongs_to(database: Database, chat_role: psycopg.Connection) -> None:
+def test_the_lookup_returns_only_the_owner_of_a_key(database: Database, chat_role: psycopg.Connection) -> None:
     made = json.loads(keys(database, "create", "--org", "acme", "--user", "ada", "--json").stdout)
     hashed = "sha256(convert_to(%s, 'UTF8'))"
     row = chat_role.execute(f"SELECT * FROM chat.authenticate({hashed})".encode(), (made["key"],)).fetchone()  # noqa: S608 # names of our own tables, no input
@@ -352,8 +350,8 @@ def test_without_a_database_the_command_says_which_variable_is_missing() -> None
     assert "CITEWIRE_GATEWAY_MIGRATE_DSN" in done.stderr
 
 
-async def test_the_functions_work_for_an_owner_without_special_powers(database: Database) -> None:
-    """In production the owner need not be a superuser, and FORCE ROW LEVEL SECURITY binds owners."""
+async def test_the_functions_work_for_an_owner_without_superuser_rights(database: Database) -> None:
+    """In production the owner may not be a superuser, and FORCE ROW LEVEL SECURITY applies to owners."""
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("DROP SCHEMA chat CASCADE")
         connection.execute("DROP ROLE IF EXISTS plain_owner")
@@ -412,7 +410,7 @@ async def test_auth_off_stays_on_loopback(database: Database) -> None:
             pass
 
 
-async def test_a_key_may_come_as_clients_of_anthropic_send_it(gateway: Gateway, database: Database) -> None:
+async def test_a_key_may_come_in_anthropics_header(gateway: Gateway, database: Database) -> None:
     made = await key_for(database, "acme", "ada", "basic")
     asked = await gateway.http.post("/v1/chat", json=QUESTION, headers={"x-api-key": made["key"]})
     assert asked.status_code == 200

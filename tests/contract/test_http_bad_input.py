@@ -1,4 +1,4 @@
-"""Bad input: a clear problem document each time, the field named, and nothing half-written."""
+"""Bad input: always a clear problem document that names the field, and nothing half-written."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_another_media_type_is_415(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("top_k", [1, 30])
-async def test_the_limits_of_top_k_are_inside(gateway: Gateway, top_k: int) -> None:
+async def test_the_limits_of_top_k_are_inclusive(gateway: Gateway, top_k: int) -> None:
     assert (await gateway.http.post("/v1/chat", json={"question": "x", "top_k": top_k})).status_code == 200
     assert gateway.fakes.retriever.searches[0].top_k == top_k
 
@@ -251,7 +251,7 @@ DEEP = [
 
 @pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "k"}])
 @pytest.mark.parametrize("depth", [17, 40, 150, 300, 900])
-async def test_what_is_nested_too_deeply(
+async def test_input_that_is_nested_too_deeply(
     gateway: Gateway, database: Database, subtests: pytest.Subtests, depth: int, key: dict[str, str]
 ) -> None:
     for path, body, field in DEEP:
@@ -272,7 +272,7 @@ async def test_what_is_nested_too_deeply(
     assert_nothing_written(gateway, database)
 
 
-async def test_a_defect_shows_no_trace_of_itself(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_internal_error_shows_no_traceback(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     async def breaks(*_: object) -> None:
         raise RuntimeError("a secret of the implementation")
 
@@ -282,7 +282,7 @@ async def test_a_defect_shows_no_trace_of_itself(gateway: Gateway, monkeypatch: 
     assert "secret" not in response.text
 
 
-async def test_a_request_id_is_taken_and_given_back(gateway: Gateway) -> None:
+async def test_a_request_id_is_accepted_and_returned(gateway: Gateway) -> None:
     response = await gateway.http.get("/livez", headers={"X-Request-Id": "abc-123"})
     assert response.headers["x-request-id"] == "abc-123"
     odd = await gateway.http.get("/livez", headers={"X-Request-Id": "not valid, with spaces"})
@@ -308,7 +308,7 @@ async def test_without_auth_only_this_machine_may_call(gateway: Gateway) -> None
         assert_problem(response, 403, "PERMISSION_DENIED")
 
 
-async def test_names_of_this_machine_may(gateway: Gateway) -> None:
+async def test_without_auth_names_of_this_machine_may_call(gateway: Gateway) -> None:
     for headers in [
         {"Host": "localhost:8080"},
         {"Host": "[::1]:8080"},
@@ -327,21 +327,21 @@ SITES = {
 
 
 @pytest.mark.parametrize("headers", SITES.values(), ids=SITES)
-async def test_without_auth_a_form_of_another_page_is_refused(gateway: Gateway, headers: dict[str, str]) -> None:
-    """A browser sends a form without asking first, so that only its headers tell where it comes from."""
+async def test_without_auth_a_form_from_another_origin_is_refused(gateway: Gateway, headers: dict[str, str]) -> None:
+    """A browser sends a form without a preflight, so only its headers show where it comes from."""
     response = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"# planted")}, headers=headers)
     assert_problem(response, 403, "PERMISSION_DENIED")
     assert gateway.fakes.corpus.uploads == 0
 
 
-async def test_without_auth_a_form_of_its_own_page_is_taken(gateway: Gateway) -> None:
+async def test_without_auth_a_form_from_its_own_page_is_accepted(gateway: Gateway) -> None:
     own = gateway.url.removeprefix("http://")
     for headers in [
         {},
         {"Origin": f"http://{own}"},
         {"Origin": f"http://{own}", "Sec-Fetch-Site": "same-origin"},
         {"Sec-Fetch-Site": "none"},
-        {"Origin": "http://localhost:5173", "Sec-Fetch-Site": "same-origin"},  # by a proxy of a page in development
+        {"Origin": "http://localhost:5173", "Sec-Fetch-Site": "same-origin"},  # through the development server's proxy
     ]:
         response = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"# mine")}, headers=headers)
         assert response.status_code == 202, response.text

@@ -60,7 +60,7 @@ async def test_operations_are_done_in_order_and_each_has_its_result(gateway: Gat
     assert ("local", first) not in gateway.fakes.corpus.stored
 
 
-async def test_what_fails_names_its_number_and_field_and_hinders_no_other(gateway: Gateway) -> None:
+async def test_a_failed_operation_names_its_field_and_does_not_stop_others(gateway: Gateway) -> None:
     done = await results(
         gateway,
         {"op": "create", "document": TEXT | {"title": ""}},
@@ -84,8 +84,8 @@ async def test_what_fails_names_its_number_and_field_and_hinders_no_other(gatewa
 
 
 @pytest.mark.parametrize("own", [True, False])
-async def test_a_repeated_batch_makes_nothing_twice(gateway: Gateway, own: bool) -> None:
-    """As a client does whose answer was lost; by the operations' keys, or by that of the request."""
+async def test_a_repeated_batch_creates_nothing_twice(gateway: Gateway, own: bool) -> None:
+    """A client repeats it if the answer was lost, with the operations' keys or the request's."""
     operations = [
         {"op": "create", "document": TEXT | {"title": str(number)}} | ({"key": f"k{number}"} if own else {})
         for number in range(3)
@@ -120,7 +120,7 @@ NO_BATCHES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("operations", "field"), NO_BATCHES)
-async def test_a_batch_that_is_none_does_nothing(gateway: Gateway, operations: object, field: str) -> None:
+async def test_an_invalid_batch_does_nothing(gateway: Gateway, operations: object, field: str) -> None:
     response = await gateway.http.post(PATH, json={"operations": operations})
     assert response.status_code == 422
     assert [error["field"] for error in response.json()["errors"]] == [field]

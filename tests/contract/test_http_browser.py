@@ -1,4 +1,4 @@
-"""A page in real Chromium: from a listed origin it streams a chat, from any other it gets nothing."""
+"""A page in real Chromium streams a chat if its origin is listed, and is refused otherwise."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ try {
 
 
 def script_of(url: str) -> str:
-    """A script that asks and reports."""
+    """A script that asks a question and reports the answer."""
     return ASK % {"url": json.dumps(url)}
 
 
@@ -67,7 +67,7 @@ async def test_a_page_of_a_listed_origin_streams_a_chat(database: Database, page
         async with open_page(page, script_of(gateway.url), tmp_path):
             first = await page.report()
             assert "event: citations" in first["first"]
-            assert "as far as" not in first["first"], "the page reads while the answer is written"
+            assert "as far as" not in first["first"], "the page must read while the answer is being written"
             go_on.set()
             whole = await page.report()
     assert whole["status"] == 200

@@ -1,4 +1,4 @@
-"""A person at a real Chromium signs in at a real provider, is refreshed, loses a group, and signs out."""
+"""In real Chromium, a user signs in at a real provider, is refreshed, loses a group, and signs out."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def pair(database: Database) -> AsyncIterator[tuple[Gateway, OidcProvider]
 
 
 async def sign_in(page: DrivenPage, gateway: Gateway, account: str = "ada") -> dict[str, Any]:
-    """Signs in with the keyboard's part done by a script; returns what the last page shows."""
+    """Signs in with a script instead of a keyboard; returns what the last page shows."""
     await page.go(f"{gateway.url}/v1/auth/login")
     await page.wait_for(FORM)
     name = json.dumps(account)
     await page.run(f"document.querySelector('input').value = {name}; document.querySelector('form').submit()")
     shown = json.loads(await page.wait_for(f"location.pathname === '/v1/auth/session' && {SHOWN}"))
-    # A page of the gateway's that may call it; one that shows JSON may load nothing.
+    # Open a page of the gateway that may call it: a page that shows JSON may load nothing.
     await page.go(f"{gateway.url}/docs")
     await page.wait_for("location.pathname === '/docs' && document.readyState === 'complete'")
     return shown
@@ -84,14 +84,14 @@ async def test_sign_in_refresh_and_sign_out(
     assert "__Host" not in await page.run("document.cookie")
     asked = await call(page, "POST", "/v1/chat", {"question": "How much?", "stream": False})
     assert asked["status"] == 200, asked
-    # Refreshing gives what the provider says now, with another refresh token each time.
+    # Refreshing returns the provider's current claims, with a new refresh token each time.
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("UPDATE chat.sessions SET fresh_until = now() + interval '20 s'")
     await provider.put_account("ada", groups=["staff", "board"], citewire_roles=["kb-editors"], tenant="acme")
     refreshed = await call(page, "POST", "/v1/auth/refresh")
     assert refreshed["status"] == 200, refreshed
     assert json.loads(refreshed["text"])["groups"] == ["staff", "board"]
-    # Out here, and at the provider: the next sign-in asks who it is.
+    # Signed out here and at the provider: the next sign-in asks for the account.
     out = await call(page, "POST", "/v1/auth/logout")
     assert out["status"] == 200, out
     assert "__Host-citewire-session" not in {cookie["name"] for cookie in await page.cookies()}
@@ -105,10 +105,10 @@ async def test_sign_in_refresh_and_sign_out(
     assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
 
 
-async def test_a_group_removed_at_the_provider_is_out_within_a_minute(
+async def test_a_group_removed_at_the_provider_is_lost_within_a_minute(
     pair: tuple[Gateway, OidcProvider], page: DrivenPage, proof: ProofScale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the clock, with a page that asks all the while. Scaled down, what the provider said counts for less long."""
+    """Measured while a page keeps asking. Scaled down, the provider's claims are valid for a shorter time."""
     fresh_seconds = proof.pick(scaled_down=5, full=int(sessions.FRESH.total_seconds()))
     monkeypatch.setattr(sessions, "FRESH", timedelta(seconds=fresh_seconds))
     gateway, provider = pair
@@ -123,15 +123,15 @@ async def test_a_group_removed_at_the_provider_is_out_within_a_minute(
             break
         assert seconds < 60
         await asyncio.sleep(0.5)
-    assert seconds <= fresh_seconds + 5, "and what a busy machine takes"
+    assert seconds <= fresh_seconds + 5, "plus an allowance for a busy machine"
     await call(page, "POST", "/v1/chat", {"question": "How much?", "stream": False})
     tenant = gateway.fakes.generator.tenants[-1]
     assert tenant is not None
-    assert tenant.groups == ("staff",), "the services hear of it, too"
+    assert tenant.groups == ("staff",), "the services get the new groups, too"
 
 
-async def test_a_page_of_another_origin_can_not_act(pair: tuple[Gateway, OidcProvider], page: DrivenPage) -> None:
-    """Another port of the same host: the same site, so that `SameSite` alone lets its cookies through."""
+async def test_a_page_of_another_origin_cannot_act(pair: tuple[Gateway, OidcProvider], page: DrivenPage) -> None:
+    """Another port of the same host is the same site, so `SameSite` alone would let its cookies through."""
     gateway, _ = pair
     await sign_in(page, gateway)
     async with page_origin() as other:
@@ -140,7 +140,7 @@ async def test_a_page_of_another_origin_can_not_act(pair: tuple[Gateway, OidcPro
         await page.wait_for("document.title === 'another origin'")
         before = len(gateway.fakes.embedder.requests)
         asked = await call(page, "POST", f"{gateway.url}/v1/chat", {"question": "How much?"})
-        assert asked["status"] == 0, "the browser doesn't send it"
+        assert asked["status"] == 0, "the browser must not send it"
         # A form needs no preflight, so it is sent, cookie and all.
         await page.run(f"""(() => {{
             const form = document.createElement("form");
@@ -165,7 +165,7 @@ async def test_the_page_signs_in_and_says_when_a_session_is_over(
     await page.click(".sign-in a.primary")
     await page.wait_for(FORM)
     await page.run("document.querySelector('input').value = 'ada'; document.querySelector('form').submit()")
-    # Back where they were, and known.
+    # Back on the same page, and signed in.
     await page.wait_for("location.hash === '#/account' && document.body.innerText.includes('ada · acme')")
     await page.go(f"{gateway.url}/#/")
     await page.wait_for("document.querySelectorAll('.composer option').length > 0")
@@ -218,8 +218,8 @@ async def test_a_session_that_runs_out_in_mid_chat_is_refreshed_or_asks_for_a_si
     await page.wait_for(FORM)
     await page.run("document.querySelector('input').value = 'ada'; document.querySelector('form').submit()")
     await page.wait_for(READY)
-    # What the provider said of the session counts no longer, in the middle of an answer: the stream goes on, and the
-    # next question is asked with what is refreshed before it.
+    # The provider's claims expire in the middle of an answer: the stream goes on, and the session is refreshed
+    # before the next question.
     await begin("How much did revenue grow?")
     change("UPDATE chat.sessions SET fresh_until = now() - interval '1 min'")
     await page.run("Date.now = (now => () => now() + 30_000)(Date.now.bind(Date)); undefined")
@@ -231,7 +231,7 @@ async def test_a_session_that_runs_out_in_mid_chat_is_refreshed_or_asks_for_a_si
     posted = [request["url"].removeprefix(gateway.url) for request in sent if request["method"] == "POST"]
     assert posted == ["/v1/auth/refresh", "/v1/chat"]
     assert {cookie["name"]: cookie["value"] for cookie in await page.cookies()} != before
-    # The session is gone in the middle of an answer: that is whole, and the next question waits for a sign-in.
+    # The session ends in the middle of an answer: the answer is completed, and the next question waits for a sign-in.
     change("DELETE FROM chat.sessions")
     await end()
     address = await page.run("location.hash")
@@ -248,7 +248,7 @@ async def test_a_session_that_runs_out_in_mid_chat_is_refreshed_or_asks_for_a_si
     typed = "document.querySelector('{}')?.value"
     assert await page.run(typed.format(".editing textarea")) == "A thought that is only begun"
     assert len(gateway.fakes.embedder.requests) == asked
-    await page.click(".sign-in a.primary")  # the provider knows them, and sends them back at once
+    await page.click(".sign-in a.primary")  # the provider still has a session, and sends them back at once
     assert await page.wait_for(typed.format("#question")) == "And ten years ago?\n<b>"
     assert await page.run("location.hash") == address
     await page.wait_for("document.querySelectorAll('.turn').length === 2")

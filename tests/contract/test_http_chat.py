@@ -1,4 +1,4 @@
-"""`POST /v1/chat` over real HTTP: frames, order and words are checked literally."""
+"""`POST /v1/chat` over real HTTP: frames, their order and their text are compared literally."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def not_found(request: generator_pb2.GenerateRequest) -> AsyncGenerator[ge
     yield completed(not_found=True)
 
 
-async def test_the_frames_are_those_of_a10(gateway: Gateway) -> None:
+async def test_the_frames_are_as_documented(gateway: Gateway) -> None:
     frames = await gateway.stream("/v1/chat", QUESTION)
     names = ["conversation", "citations", "token", "token", "token", "usage", "done"]
     assert [frame.event for frame in frames] == names
@@ -59,7 +59,7 @@ async def test_the_headers_keep_a_stream_flowing(gateway: Gateway) -> None:
     assert response.headers["x-request-id"]
 
 
-async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gateway: Gateway) -> None:
+async def test_a_citation_has_all_members_that_apply(gateway: Gateway) -> None:
     text = "word " * 100
     gateway.fakes.retriever.results = [
         result(11, 0.123456789, text=text, section="A > B", place=Place(page=3, row=7, start_line=9, end_line=12),
@@ -105,7 +105,7 @@ async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gat
     ]
 
 
-async def test_citations_are_what_was_packed_in_its_order_and_numbers(gateway: Gateway) -> None:
+async def test_citations_have_the_order_and_numbers_of_the_prompt(gateway: Gateway) -> None:
     async def packs_two(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 2), (2, 0))
         yield delta("x")
@@ -154,7 +154,7 @@ async def test_a_history_is_not_sent_to_the_model(gateway: Gateway) -> None:
     assert list(gateway.fakes.embedder.requests[0].inputs) == ["How much did it grow?"]
 
 
-async def test_a_chat_that_is_not_to_be_kept_leaves_no_conversation(gateway: Gateway, database: Database) -> None:
+async def test_a_chat_that_is_not_stored_leaves_no_conversation(gateway: Gateway, database: Database) -> None:
     body = {"question": "How much did it grow?", "stream": False}
     await gateway.http.post("/v1/chat", json=body)
     answer = (await gateway.http.post("/v1/chat", json=body | {"keep": False})).json()
@@ -222,7 +222,7 @@ async def test_without_suggested_questions_the_answer_is_whole_and_says_so(gatew
     assert response.json()["usage"] == USAGE
 
 
-async def test_what_is_offered_instead_is_in_the_profiles_language(gateway: Gateway) -> None:
+async def test_offers_instead_of_an_answer_are_in_the_profiles_language(gateway: Gateway) -> None:
     gateway.fakes.generator.script = not_found
     gateway.fakes.generator.suggestions_heading = "Stattdessen könnten Sie fragen:"
     options = {"answer_language": "Deutsch", "not_found_sentence": "Dazu steht hier nichts."}
@@ -315,15 +315,15 @@ async def test_a_space_that_changes_between_plan_and_search_is_embedded_once_mor
     assert frames[-2].data["embedding_tokens"] == 18
 
 
-async def test_a_space_that_the_embedder_no_longer_has_is_said(gateway: Gateway) -> None:
-    # The embedder has the model, with weights of another revision: its vectors would mean nothing.
+async def test_a_space_that_the_embedder_no_longer_has_is_an_error(gateway: Gateway) -> None:
+    # The embedder has the model with weights of another revision, so its vectors wouldn't be comparable.
     gateway.fakes.retriever.space = common_pb2.EmbeddingSpace(model="other", revision="older", dimensions=8)
     response = await gateway.http.post("/v1/chat", json=QUESTION)
     assert response.status_code == 503
     assert "other" in response.json()["detail"]
 
 
-async def test_a_question_beyond_the_embedding_window_is_said_where_asked_for(gateway: Gateway) -> None:
+async def test_a_question_beyond_the_embedding_window_is_reported_on_request(gateway: Gateway) -> None:
     gateway.fakes.embedder.truncated = True
     plain = await gateway.stream("/v1/chat", QUESTION)
     assert "step" not in [frame.event for frame in plain]
@@ -346,7 +346,7 @@ async def test_an_answer_cut_at_its_limit_says_so_in_its_steps(gateway: Gateway)
     assert [step["name"] for step in body["steps"]] == ["context_trimmed", "finish"]
 
 
-async def test_an_exchange_is_opened_and_closed_with_what_it_spent(gateway: Gateway, database: Database) -> None:
+async def test_an_exchange_is_opened_and_closed_with_its_costs(gateway: Gateway, database: Database) -> None:
     await gateway.stream("/v1/chat", QUESTION, headers={"X-Request-Id": "my-request"})
     columns = "state, reason, profile, dialect, request_id, provider, model, embedding_model, embedding_tokens, "
     exchanges = rows(database, f"SELECT {columns} prompt_tokens, completion_tokens FROM chat.exchanges")  # noqa: S608 # names of our own tables, no input

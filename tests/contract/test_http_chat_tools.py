@@ -139,7 +139,7 @@ async def test_json_is_cited_value_by_value(gateway: Gateway, client: AsyncCitew
     assert (last.event, last.data.refusal) == ("done", "The passages don't say a year.")
 
 
-async def test_what_is_wrong_is_named_as_the_request_has_it(gateway: Gateway, client: AsyncCitewire) -> None:
+async def test_wrong_fields_are_named_as_in_the_request(gateway: Gateway, client: AsyncCitewire) -> None:
     wrong: list[str] = []
 
     async def refuses(_: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse, None]:
@@ -174,7 +174,7 @@ async def test_what_is_wrong_is_named_as_the_request_has_it(gateway: Gateway, cl
         ({"messages": [{"role": "assistant", "content": "Hi"}]}, "messages", "must be a message of role user"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_name(gateway: Gateway, fields: dict[str, Any], at: str, why: str) -> None:
+async def test_wrong_combinations_are_named(gateway: Gateway, fields: dict[str, Any], at: str, why: str) -> None:
     asked: dict[str, Any] = {"question": QUESTION} if "messages" not in fields else {}
     response = await gateway.http.post("/v1/chat", json=asked | fields)
     assert response.status_code == 422

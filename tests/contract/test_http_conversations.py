@@ -1,4 +1,4 @@
-"""`/v1/conversations`: kept, listed, read back, renamed and deleted; each user's own."""
+"""`/v1/conversations`: stored, listed, read back, renamed and deleted, separately for each user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def ask(gateway: Gateway, question: str, **fields: object) -> dict[str, An
     return response.json()
 
 
-async def test_a_script_that_was_stored_as_an_address_is_no_link(gateway: Gateway, database: Database) -> None:
+async def test_a_stored_address_that_is_a_script_is_no_link(gateway: Gateway, database: Database) -> None:
     asked = await ask(gateway, "How much?")
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute(
@@ -76,7 +76,7 @@ async def test_a_conversation_is_titled_by_its_first_question_and_read_back(gate
     assert read["next_page_token"] == ""
 
 
-async def test_continuing_one_sends_no_conversation_event(gateway: Gateway) -> None:
+async def test_continuing_a_conversation_sends_no_conversation_event(gateway: Gateway) -> None:
     first = await ask(gateway, "One?")
     frames = await gateway.stream("/v1/chat", {"question": "Two?", "conversation_id": first["conversation_id"]})
     assert frames[0].event == "citations"
@@ -90,7 +90,7 @@ async def test_an_unknown_conversation_is_404_before_anything_is_asked(gateway: 
     assert rows(database, "SELECT count(*) FROM chat.exchanges") == [(0,)]
 
 
-async def test_they_come_in_pages_latest_first(gateway: Gateway) -> None:
+async def test_conversations_are_listed_in_pages_latest_first(gateway: Gateway) -> None:
     for number in range(5):
         await ask(gateway, f"Question {number}?")
     seen: list[str] = []
@@ -108,7 +108,7 @@ async def test_they_come_in_pages_latest_first(gateway: Gateway) -> None:
     assert pages == 3
 
 
-async def test_long_ones_are_read_in_pages(gateway: Gateway) -> None:
+async def test_long_conversations_are_read_in_pages(gateway: Gateway) -> None:
     conversation_id = (await ask(gateway, "First?"))["conversation_id"]
     await ask(gateway, "Second?", conversation_id=conversation_id)
     path = f"/v1/conversations/{conversation_id}"
@@ -119,7 +119,7 @@ async def test_long_ones_are_read_in_pages(gateway: Gateway) -> None:
     assert rest["next_page_token"] == ""
 
 
-async def test_one_is_renamed_and_deleted(gateway: Gateway, database: Database) -> None:
+async def test_a_conversation_is_renamed_and_deleted(gateway: Gateway, database: Database) -> None:
     conversation_id = (await ask(gateway, "First?"))["conversation_id"]
     path = f"/v1/conversations/{conversation_id}"
     renamed = await gateway.http.patch(path, json={"title": "  New\n title "})
@@ -130,7 +130,7 @@ async def test_one_is_renamed_and_deleted(gateway: Gateway, database: Database) 
     assert (deleted.status_code, deleted.headers.get("content-type")) == (204, None)
     assert (await gateway.http.get(path)).status_code == 404
     assert rows(database, "SELECT count(*) FROM chat.messages") == [(0,)]
-    # What it spent stays known.
+    # Its usage is still counted.
     assert rows(database, "SELECT state FROM chat.exchanges") == [("done",)]
 
 
@@ -181,12 +181,12 @@ async def test_a_conversation_is_exported_whole(gateway: Gateway) -> None:
     assert (await gateway.http.get(address, params={"format": "pdf"})).status_code == 422
 
 
-async def test_history_of_a_kept_conversation_goes_to_the_model_where_the_profile_has_one(gateway: Gateway) -> None:
+async def test_the_history_of_a_stored_conversation_goes_to_the_model_if_the_profile_says_so(gateway: Gateway) -> None:
     first = await ask(gateway, "How much?", profile="grounded")
     await ask(gateway, "And profit?", profile="grounded", conversation_id=first["conversation_id"])
     asked = gateway.fakes.generator.requests[1]
     assert [message.content for message in asked.history] == ["How much?", ANSWER]
-    # With the passages that the first prompt held, so that the next may begin as that did.
+    # It includes the passages of the first prompt, so that the next prompt can begin with the same text.
     assert 1 in [passage.chunk_id for passage in gateway.fakes.generator.requests[0].passages]
     assert [[passage.chunk_id for passage in message.passages] for message in asked.history] == [[1], []]
     assert asked.cache_key == first["conversation_id"]

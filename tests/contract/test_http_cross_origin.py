@@ -1,4 +1,4 @@
-"""Pages of other origins: those that are listed may call and read, and no other."""
+"""Pages of other origins may call and read only if their origins are listed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_preflight_of_another_origin_is_refused(gateway: Gateway) -> Non
         assert "origin" in varies(response)
 
 
-async def test_an_answer_names_the_origin_and_what_a_page_may_read(gateway: Gateway) -> None:
+async def test_an_answer_names_the_origin_and_the_readable_headers(gateway: Gateway) -> None:
     response = await gateway.http.post("/v1/chat", json=QUESTION, headers={"Origin": LISTED})
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == LISTED
@@ -75,15 +75,15 @@ async def test_an_answer_names_the_origin_and_what_a_page_may_read(gateway: Gate
     assert "origin" in varies(response)
 
 
-async def test_an_answer_to_another_origin_or_none_names_nobody(gateway: Gateway) -> None:
-    """A cache must not give it to a page of a listed origin: it varies all the same."""
+async def test_an_answer_to_an_unlisted_origin_or_none_names_no_origin(gateway: Gateway) -> None:
+    """It varies by origin all the same, so that a cache doesn't serve it to a page of a listed origin."""
     for headers in ({"Origin": OTHER}, {}):
         response = await gateway.http.get("/v1/profiles", headers=headers)
         assert "access-control-allow-origin" not in response.headers
         assert "origin" in varies(response)
 
 
-async def test_what_varies_already_goes_on_to(gateway: Gateway) -> None:
+async def test_vary_keeps_its_other_values(gateway: Gateway) -> None:
     response = await gateway.http.get("/v1/usage", headers={"Origin": LISTED})
     assert varies(response) == {"accept", "origin"}
 
@@ -100,7 +100,7 @@ async def test_a_page_can_read_errors_wherever_they_arise(gateway: Gateway) -> N
         assert response.json()["request_id"] == response.headers["x-request-id"]
 
 
-async def test_without_origins_nothing_is_said(database: Database) -> None:
+async def test_without_listed_origins_no_cors_headers_are_sent(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         assert (await preflight(gateway, LISTED)).status_code == 405
         response = await gateway.http.get("/v1/profiles")
@@ -119,7 +119,7 @@ async def test_credentials_are_allowed_if_the_operator_says_so(database: Databas
         assert response.headers["access-control-allow-origin"] == LISTED
 
 
-async def test_every_origin_may_call_where_the_star_stands(database: Database) -> None:
+async def test_every_origin_may_call_if_the_list_is_a_star(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, cors_origins="*", auth="keys") as gateway:
         granted = await preflight(gateway, OTHER)
         refused = await gateway.http.get("/v1/profiles", headers={"Origin": OTHER})

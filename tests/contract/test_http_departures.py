@@ -1,4 +1,4 @@
-"""A client that leaves before it is answered: what was done for it ends within a second, all the way down."""
+"""If a client leaves before it is answered, the work for it ends within a second in every service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 1.0
 
 
 class Stuck:
-    """A call of a service that doesn't end by itself."""
+    """A service's call that doesn't end by itself."""
 
     def __init__(self) -> None:
         self.begun, self.cancelled = asyncio.Event(), asyncio.Event()

@@ -42,7 +42,7 @@ def content_of(gateway: Gateway, document_id: int, org: str = "local") -> bytes:
     return gateway.fakes.corpus.stored[org, document_id].content
 
 
-async def test_a_file_is_stored_and_answered_with_its_place(gateway: Gateway) -> None:
+async def test_a_file_is_stored_and_answered_with_its_address(gateway: Gateway) -> None:
     content = os.urandom(3 * MIB)
     response = await gateway.http.post("/v1/documents", files={"file": ("report.pdf", content, "application/pdf")})
     assert response.status_code == 202
@@ -84,7 +84,7 @@ async def test_fields_may_come_before_or_after_the_file(gateway: Gateway, fields
     assert document["collection"] == "reports"
 
 
-async def test_a_path_is_the_name_that_lists_and_citations_show(gateway: Gateway) -> None:
+async def test_lists_and_citations_show_a_files_path(gateway: Gateway) -> None:
     files = {"file": ("a.md", b"x", "text/markdown")}
     sent = await gateway.http.post("/v1/documents", files=files, data={"path": "handbook/harbour/a.md"})
     assert sent.status_code == 202, sent.text
@@ -134,7 +134,7 @@ async def test_a_body_with_an_address_and_no_content_is_fetched(gateway: Gateway
         ({"type": "article", "title": "T"}, ["content"]),
     ],
 )
-async def test_an_address_that_is_none_is_refused_by_its_field(
+async def test_an_invalid_address_is_refused_by_its_field(
     gateway: Gateway, body: dict[str, Any], fields: list[str]
 ) -> None:
     response = await gateway.http.post("/v1/documents", json=body)
@@ -143,7 +143,7 @@ async def test_an_address_that_is_none_is_refused_by_its_field(
     assert gateway.fakes.corpus.headers == []
 
 
-async def test_what_cannot_be_fetched_is_told_as_the_field_of_the_body(gateway: Gateway) -> None:
+async def test_a_failed_fetch_names_the_field_of_the_body(gateway: Gateway) -> None:
     message = "the server at this address answered 404"
     gateway.fakes.corpus.fetch_error = invalid_field("source_url", message, reason="SOURCE_FAILED")
     response = await gateway.http.post("/v1/documents", json={"url": "https://example.org/gone"})
@@ -254,7 +254,7 @@ async def test_an_upload_is_not_held_in_memory(gateway: Gateway) -> None:
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n'
         for _ in range(LIMIT // MIB - 1):
             yield piece
-        # All but its end has arrived, and waits on disk.
+        # All but its end has arrived and is on disk.
         await asyncio.sleep(0.2)
         grown.append(process.memory_info().rss - before)
         yield b"\r\n--b--\r\n"
@@ -265,7 +265,7 @@ async def test_an_upload_is_not_held_in_memory(gateway: Gateway) -> None:
     assert grown[0] < 5 * MIB
 
 
-async def test_a_client_that_breaks_off_leaves_nothing(gateway: Gateway) -> None:
+async def test_an_interrupted_upload_leaves_nothing(gateway: Gateway) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n' + b"x" * MIB
         raise ConnectionResetError
@@ -278,7 +278,7 @@ async def test_a_client_that_breaks_off_leaves_nothing(gateway: Gateway) -> None
     assert (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})).status_code == 202
 
 
-async def test_an_upload_too_many_is_refused_at_once(gateway: Gateway) -> None:
+async def test_one_upload_too_many_is_refused_at_once(gateway: Gateway) -> None:
     waiting = asyncio.Event()
 
     async def gate() -> None:
@@ -296,7 +296,7 @@ async def test_an_upload_too_many_is_refused_at_once(gateway: Gateway) -> None:
     assert [answer.status_code for answer in await asyncio.gather(*uploads)] == [202] * slots
 
 
-async def test_what_the_retriever_refuses_is_said(gateway: Gateway) -> None:
+async def test_a_refusal_of_the_retriever_is_passed_on(gateway: Gateway) -> None:
     async def refuse() -> None:
         raise InvalidArgument("no such format", reason="UNSUPPORTED_FORMAT", metadata={"supported": "md, pdf"})
 
@@ -371,7 +371,7 @@ async def test_a_document_is_read_changed_retried_and_deleted(gateway: Gateway) 
     assert (await gateway.http.get(path)).status_code == 404
 
 
-async def test_documents_are_listed_by_what_is_asked(gateway: Gateway) -> None:
+async def test_documents_are_listed_by_query_parameters(gateway: Gateway) -> None:
     for _ in range(2):
         await gateway.http.post("/v1/documents", json=TEXT)
     condition = {"field": "tags", "op": "contains", "value": "x"}
@@ -418,7 +418,7 @@ async def test_the_original_comes_back(gateway: Gateway, media_type: str, shown_
     assert (missing.status_code, missing.json()["reason"]) == (404, "VERSION_NOT_FOUND")
 
 
-async def test_the_text_that_was_found_comes_as_plain_text(gateway: Gateway) -> None:
+async def test_the_extracted_text_comes_as_plain_text(gateway: Gateway) -> None:
     created = (await gateway.http.post("/v1/documents", files={"file": ("a.html", "<b>ü🙂</b>".encode())})).json()
     response = await gateway.http.get(f"/v1/documents/{created['id']}/text")
     assert response.text == "<b>ü🙂</b>"
@@ -429,14 +429,14 @@ async def test_the_text_that_was_found_comes_as_plain_text(gateway: Gateway) -> 
     assert (missing.status_code, missing.json()["reason"]) == (404, "VERSION_NOT_FOUND")
 
 
-async def test_an_original_that_breaks_off_is_no_whole_body(gateway: Gateway) -> None:
+async def test_an_original_that_breaks_off_is_an_incomplete_body(gateway: Gateway) -> None:
     created = (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x" * 1000)})).json()
     gateway.fakes.corpus.cut_download = True
     with pytest.raises(httpx.RemoteProtocolError):
         await gateway.http.get(f"/v1/documents/{created['id']}/content")
 
 
-async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
+async def test_progress_is_streamed_until_ingestion_is_done(gateway: Gateway) -> None:
     created = (await gateway.http.post("/v1/documents", json=TEXT)).json()
     document = corpus_pb2.Document(
         document_id=created["id"],
@@ -496,7 +496,7 @@ async def test_grants_are_replaced_and_read(gateway: Gateway) -> None:
     assert (missing.status_code, missing.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
 
 
-async def test_readers_go_with_a_document(gateway: Gateway) -> None:
+async def test_readers_are_set_and_returned_with_a_document(gateway: Gateway) -> None:
     body = {"type": "article", "title": "T", "content": "x", "readers": ["group:hr"]}
     document = await gateway.http.post("/v1/documents", json=body)
     assert document.status_code == 202
@@ -527,7 +527,7 @@ async def test_a_quote_is_located(gateway: Gateway) -> None:
 
 
 async def test_validity_is_read_in_every_body(gateway: Gateway) -> None:
-    """A day counts in UTC, as its beginning or its end; a time by its offset; null takes a bound away."""
+    """A date means its beginning or end in UTC, a time has an offset, and null removes a bound."""
     for text, start, end in (
         ("2026-10-25", "2026-10-25T00:00:00Z", "2026-10-26T00:00:00Z"),
         ("2026-10-25T02:30:00+02:00", "2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z"),
@@ -547,7 +547,7 @@ async def test_validity_is_read_in_every_body(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-02-30", "2026-13-01T00:00:00Z", "9999-12-31", "", 7, "1" * 200])
-async def test_a_bound_that_is_no_moment_is_named(gateway: Gateway, text: object) -> None:
+async def test_an_invalid_bound_is_named(gateway: Gateway, text: object) -> None:
     answers = [await gateway.http.post("/v1/documents", json=TEXT | {"valid_until": text})]
     if isinstance(text, str) and text:
         form = {"valid_until": text}

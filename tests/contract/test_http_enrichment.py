@@ -1,4 +1,4 @@
-"""Enrichment over HTTP: a collection's switch, and what a document says of it."""
+"""Enrichment over HTTP: a collection's switch, and a document's enrichment state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_enrichment_is_switched_on_and_off(gateway: Gateway) -> None:
         assert refused.status_code == 422, body
 
 
-async def test_a_document_says_how_its_enrichment_is(gateway: Gateway) -> None:
+async def test_a_document_reports_its_enrichment_state(gateway: Gateway) -> None:
     made = await gateway.http.post("/v1/documents", json={"type": "capture", "title": "T", "content": "C"})
     assert "enrichment" not in made.json()
     enrichment = gateway.fakes.corpus.stored["local", made.json()["id"]].document.enrichment

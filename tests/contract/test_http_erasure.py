@@ -1,4 +1,4 @@
-"""What answers say of deleted documents is erased, whoever deleted them, and whatever dies meanwhile."""
+"""Answers' text about deleted documents is erased, whoever deleted them and whichever process dies meanwhile."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def ask(gateway: Gateway, question: str = "How much?", key: str = "", **fi
     return response.json()
 
 
-async def test_a_deletion_that_nobody_told_of_is_found_and_taken_over(database: Database, fakes: Fakes) -> None:
-    """Deleted over gRPC, or by a gateway that died before it could erase: the next one's sweeper does."""
+async def test_a_deletion_made_elsewhere_is_discovered_and_completed(database: Database, fakes: Fakes) -> None:
+    """If documents were deleted over gRPC or by a gateway that died, the next gateway's sweeper erases."""
     async with running_gateway(database, fakes) as gateway:
         conversation = (await ask(gateway, key="k"))["conversation_id"]
         fakes.retriever.results = [result(2, text="Nothing of it.", document_id=8)]
@@ -59,7 +59,7 @@ async def test_a_deletion_that_nobody_told_of_is_found_and_taken_over(database: 
     assert SECRET not in str(rows(database, "SELECT * FROM chat.messages"))
     assert rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)]
     assert rows(database, "SELECT count(*) FROM chat.exchanges WHERE state = 'done'") == [(3,)]
-    # A quiet organisation isn't asked each time.
+    # An inactive organisation isn't checked each time.
     assert rows(database, "SELECT next_at > now() + interval '50 minutes' FROM chat.erasure_checks") == [(True,)]
 
 
@@ -78,7 +78,7 @@ async def test_a_deletion_is_remembered_until_no_chat_can_still_write_what_it_re
     assert SECRET not in str(rows(database, "SELECT * FROM chat.messages"))
 
 
-async def test_an_organisation_whose_node_is_away_delays_no_others_erasures(database: Database, fakes: Fakes) -> None:
+async def test_an_organisation_whose_node_is_down_delays_no_others_erasures(database: Database, fakes: Fakes) -> None:
     fakes.corpus.away = {"a", "z"}
     fakes.corpus.erased = {("local", 7): 10_000}
     orgs = "INSERT INTO chat.orgs (org_id) VALUES ('a'), ('local'), ('z') ON CONFLICT DO NOTHING RETURNING 1"
@@ -89,7 +89,7 @@ async def test_an_organisation_whose_node_is_away_delays_no_others_erasures(data
         await until_rows(database, soon, [("a",), ("z",)])  # they are asked again
 
 
-async def test_a_document_that_is_deleted_here_is_erased_before_the_answer(database: Database, fakes: Fakes) -> None:
+async def test_a_document_deleted_here_is_erased_before_the_response(database: Database, fakes: Fakes) -> None:
     async with running_gateway(database, fakes) as gateway:
         article = {"type": "article", "title": SECRET, "content": SECRET}
         key = {"Idempotency-Key": "upload"}

@@ -1,4 +1,4 @@
-"""Feedback on answers: given by whom the conversation belongs to, kept with the answer, listed for admins."""
+"""Feedback on answers: given by the conversation's user, stored with the answer, listed for admins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def rate(people: People, user: str, answer: dict[str, Any], body: dict[str
     assert response.status_code == 200, response.text
 
 
-async def test_it_is_kept_with_the_answer_changed_and_taken_back(people: People, database: Database) -> None:
+async def test_feedback_is_stored_with_the_answer_changed_and_withdrawn(people: People, database: Database) -> None:
     answer = await people.ask("bob")
     path, before = feedback_path(answer), (ratings("up"), ratings("down"))
     given = await people.call("bob", "PUT", path, json=DOWN)
@@ -74,7 +74,7 @@ async def test_it_is_kept_with_the_answer_changed_and_taken_back(people: People,
     assert rows(database, "SELECT count(*) FROM chat.feedback") == [(0,)]
 
 
-async def test_nobody_else_gives_sees_or_takes_it_back(people: People, database: Database) -> None:
+async def test_nobody_else_gives_sees_or_withdraws_feedback(people: People, database: Database) -> None:
     answer = await people.ask("bob")
     await rate(people, "bob", answer, DOWN)
     conversation = f"/v1/conversations/{answer['conversation_id']}"
@@ -96,7 +96,7 @@ async def test_nobody_else_gives_sees_or_takes_it_back(people: People, database:
         assert connection.execute("SELECT FROM chat.feedback").rowcount == 0
 
 
-async def test_what_is_wrong_is_named(people: People) -> None:
+async def test_wrong_fields_are_named(people: People) -> None:
     answer = await people.ask("bob")
     path = feedback_path(answer)
     for body, field in (
@@ -126,7 +126,7 @@ async def test_what_is_wrong_is_named(people: People) -> None:
         assert (await people.call("ada", "GET", f"/v1/feedback?{query}")).status_code == 422, query
 
 
-async def test_admins_list_it_with_question_and_answer_page_after_page(people: People) -> None:
+async def test_admins_list_feedback_with_question_and_answer_in_pages(people: People) -> None:
     expected: list[tuple[str, str, str]] = []
     for number in range(5):
         user = ("bob", "eve")[number % 2]
@@ -157,7 +157,7 @@ async def test_admins_list_it_with_question_and_answer_page_after_page(people: P
     assert other.json()["reason"] == "INVALID_PAGE_TOKEN"
 
 
-async def test_an_admin_sees_no_answer_written_from_what_is_hidden_from_them(people: People) -> None:
+async def test_an_admin_sees_no_answer_from_documents_hidden_from_them(people: People) -> None:
     answer = await people.ask("bob")
     await rate(people, "bob", answer, DOWN)
     people.gateway.fakes.retriever.hidden["ada"] = {7}

@@ -43,7 +43,7 @@ async def key_of(gateway: Gateway, by: Headers, **body: object) -> Headers:
 
 
 async def groups_of(gateway: Gateway, headers: Headers) -> list[str]:
-    """As the request has them: what the services are told."""
+    """The groups that a request of this key sends to the services."""
     answer = await gateway.http.get("/v1/auth/session", headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()["groups"]
@@ -54,7 +54,7 @@ async def put(gateway: Gateway, by: Headers, group: str, user: str) -> httpx.Res
 
 
 async def fill(gateway: Gateway, by: Headers, **members: str) -> None:
-    """Makes groups with users, who are made too."""
+    """Creates groups and their users."""
     for group, users in members.items():
         assert (await gateway.http.post("/v1/admin/groups", json={"name": group}, headers=by)).status_code == 201
         for user in users.split():
@@ -63,7 +63,7 @@ async def fill(gateway: Gateway, by: Headers, **members: str) -> None:
             assert (await put(gateway, by, group, user)).status_code == 200
 
 
-async def test_a_user_is_made_disabled_and_enabled(gateway: Gateway, ada: Headers, database: Database) -> None:
+async def test_a_user_is_created_disabled_and_enabled(gateway: Gateway, ada: Headers, database: Database) -> None:
     made = await gateway.http.post("/v1/admin/users", json={"user": "bob", "role": "editor"}, headers=ada)
     assert (made.status_code, made.headers["location"]) == (201, "/v1/admin/users/bob")
     assert {name: made.json()[name] for name in ("user", "role", "disabled", "keys")} == {
@@ -80,7 +80,7 @@ async def test_a_user_is_made_disabled_and_enabled(gateway: Gateway, ada: Header
     assert (disabled.status_code, disabled.json()["disabled"]) == (200, True)
     refused = await gateway.http.get("/v1/documents", headers=bob)
     assert (refused.status_code, refused.json()["reason"]) == (403, "USER_DISABLED")
-    # A gateway of the release before asks so, and knows of nobody disabled.
+    # A gateway of the previous release authenticates like this, and doesn't know about disabled users.
     states = rows(database, "SELECT k.state FROM chat.api_keys a, chat.find_key(a.key_hash) k WHERE a.user_id = 'bob'")
     assert states == [("revoked",)]
     assert (await gateway.http.post("/v1/admin/users/bob:enable", headers=ada)).json()["disabled"] is False
@@ -108,7 +108,7 @@ async def test_who_may_disable_whom(gateway: Gateway, ada: Headers, database: Da
         ("ada", "nobody", 404),
         ("ada", "ada", 409),  # the last owner
         ("bob", "eve", 200),
-        ("eve", "tom", 403),  # who is disabled disables nobody
+        ("eve", "tom", 403),  # a disabled user disables nobody
     ):
         answer = await gateway.http.post(f"/v1/admin/users/{user}:disable", headers=key[by])
         assert answer.status_code == status, (by, user)
@@ -121,14 +121,14 @@ async def test_who_may_disable_whom(gateway: Gateway, ada: Headers, database: Da
         body = {"user": f"new-{by}", "role": role}
         assert (await gateway.http.post("/v1/admin/users", json=body, headers=key[by])).status_code == status
     assert (await gateway.http.post("/v1/admin/users", json={"user": "a b"}, headers=ada)).status_code == 422
-    # An owner who is disabled isn't one that stays.
+    # A disabled owner doesn't count as a remaining one.
     await gateway.http.put("/v1/admin/users/bob/role", json={"role": "owner"}, headers=ada)
     assert (await gateway.http.post("/v1/admin/users/ada:disable", headers=key["bob"])).status_code == 200
     stepped_back = await gateway.http.put("/v1/admin/users/bob/role", json={"role": "reader"}, headers=key["bob"])
     assert (stepped_back.status_code, stepped_back.json()["reason"]) == (409, "WRONG_STATE")
 
 
-async def test_a_group_counts_from_the_next_request(gateway: Gateway, ada: Headers, database: Database) -> None:
+async def test_a_group_applies_from_the_next_request(gateway: Gateway, ada: Headers, database: Database) -> None:
     await fill(gateway, ada, legal="bob", Führung="bob ada")
     bob = await key_of(gateway, ada, user="bob")
     assert await groups_of(gateway, bob) == ["Führung", "legal"]
@@ -160,7 +160,7 @@ async def test_a_group_counts_from_the_next_request(gateway: Gateway, ada: Heade
     ]
 
 
-async def test_groups_are_the_organisations_and_its_admins(
+async def test_groups_belong_to_the_organisation_and_its_admins_manage_them(
     gateway: Gateway, ada: Headers, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(gateway, ada, legal="bob")
@@ -201,13 +201,13 @@ async def test_a_keys_groups_stay_within_those_of_its_maker(gateway: Gateway, ad
         assert "board" in refused.json()["errors"][0]["message"]
     none = await key_of(gateway, ada, groups=[])
     assert await groups_of(gateway, none) == []
-    # A key that was made with one of few groups has no more than that one, also without naming any.
+    # A key made with a key of few groups has no more than those, even if the request names none.
     await put(gateway, ada, "board", "importer")
     child = await key_of(gateway, service, scopes=["read"])
     assert await groups_of(gateway, child) == ["legal", "sales"]
     assert await groups_of(gateway, await key_of(gateway, service, groups=["sales"], scopes=["read"])) == ["sales"]
     assert await groups_of(gateway, await key_of(gateway, none)) == []
-    # The maker leaves a group, and comes back; then may not act at all.
+    # The maker leaves a group and rejoins it, and is then disabled.
     await gateway.http.delete("/v1/admin/groups/sales/members/ada", headers=ada)
     assert await groups_of(gateway, service) == await groups_of(gateway, child) == ["legal"]
     await put(gateway, ada, "sales", "ada")
@@ -218,7 +218,7 @@ async def test_a_keys_groups_stay_within_those_of_its_maker(gateway: Gateway, ad
     assert await groups_of(gateway, service) == await groups_of(gateway, child) == []
 
 
-async def test_who_rotates_a_key_gets_no_groups_of_others(gateway: Gateway, ada: Headers) -> None:
+async def test_rotating_a_key_gives_no_groups_of_others(gateway: Gateway, ada: Headers) -> None:
     await fill(gateway, ada, legal="ada")
     await gateway.http.post("/v1/admin/users", json={"user": "bob", "role": "admin"}, headers=ada)
     await gateway.http.post("/v1/admin/users", json={"user": "importer"}, headers=ada)
@@ -242,7 +242,7 @@ async def test_groups_of_a_key_reach_the_services(gateway: Gateway, ada: Headers
     assert tenant.groups == ("法務",)
 
 
-async def test_operators_keep_users_and_groups(gateway: Gateway, ada: Headers, database: Database) -> None:
+async def test_operators_manage_users_and_groups(gateway: Gateway, ada: Headers, database: Database) -> None:
     def run(*arguments: str) -> list[dict[str, Any]]:
         done = command(database, *arguments, "--org", "acme", "--json", owner=False)
         assert done.returncode == 0, done.stderr
@@ -280,7 +280,7 @@ async def test_operators_keep_users_and_groups(gateway: Gateway, ada: Headers, d
         "group.delete",
     ]
     assert noted[2][1] == ["group:legal/bob", "user:bob"]
-    # The operator names groups of any kind: a provider's aren't known here.
+    # The operator may name any group, as a provider's groups aren't known here.
     arguments = ("create", "--org", "acme", "--user", "bob", "--group", "/from/keycloak", "--json")
     made = json.loads(keys(database, *arguments).stdout)
     assert made["groups"] == ["/from/keycloak"]

@@ -56,7 +56,7 @@ async def test_a_file_is_the_same_whatever_boundary_wraps_it(gateway: Gateway) -
     assert gateway.fakes.corpus.uploads == 1
 
 
-async def test_a_request_that_is_still_running_is_a_conflict(gateway: Gateway) -> None:
+async def test_repeating_a_running_request_is_a_conflict(gateway: Gateway) -> None:
     go_on = asyncio.Event()
 
     async def gate() -> None:
@@ -74,7 +74,7 @@ async def test_a_request_that_is_still_running_is_a_conflict(gateway: Gateway) -
     assert (await gateway.http.post("/v1/documents", files=files, headers=KEY)).json() == (await running).json()
 
 
-async def test_what_failed_may_be_sent_again(gateway: Gateway) -> None:
+async def test_a_failed_request_may_be_repeated(gateway: Gateway) -> None:
     async def fail() -> None:
         raise Unavailable("away", reason="DATABASE_UNAVAILABLE")
 
@@ -108,7 +108,7 @@ async def test_a_replayed_stream_has_the_same_events_in_the_same_order(gateway: 
     assert (other.status_code, other.json()["reason"]) == (409, "IDEMPOTENCY_CONFLICT")
 
 
-async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database: Database) -> None:
+async def test_an_interrupted_chat_may_be_repeated(gateway: Gateway, database: Database) -> None:
     async def silent(_: generator_pb2.GenerateRequest) -> AsyncIterator[generator_pb2.GenerateResponse]:
         yield started((1, 0))
         yield delta("one")
@@ -118,7 +118,7 @@ async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database
     script = gateway.fakes.generator.script
     gateway.fakes.generator.script = silent  # pyright: ignore[reportAttributeAccessIssue] # replaced for this test
     async with gateway.http.stream("POST", "/v1/chat", json=QUESTION, headers=KEY) as response:
-        pieces = response.aiter_text()  # kept: an iterator that is dropped closes the response, sooner or later
+        pieces = response.aiter_text()  # a reference: an iterator that is dropped closes the response, sooner or later
         async for piece in pieces:
             if "one" in piece:
                 break
@@ -130,9 +130,9 @@ async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database
     assert again[-1].event == "done"
 
 
-async def test_a_key_that_its_gateway_took_along_is_free_after_its_lease(gateway: Gateway, database: Database) -> None:
+async def test_the_key_of_a_gateway_that_died_is_free_after_its_lease(gateway: Gateway, database: Database) -> None:
     await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
-    # As a gateway that was killed in the middle would have left it.
+    # The row that a gateway killed in the middle would leave.
     take = "UPDATE chat.idempotency_keys SET response = NULL, lease_until = now() + interval '1 hour' RETURNING 1"
     assert await write(database, take) == [(1,)]
     held = await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
@@ -142,7 +142,7 @@ async def test_a_key_that_its_gateway_took_along_is_free_after_its_lease(gateway
     assert len(gateway.fakes.corpus.puts) == 2
 
 
-async def test_old_answers_are_forgotten(gateway: Gateway, database: Database) -> None:
+async def test_old_answers_are_deleted(gateway: Gateway, database: Database) -> None:
     await gateway.http.post("/v1/documents", json=TEXT, headers=KEY)
     hours_left = "SELECT round(extract(epoch FROM lease_until - now()) / 3600) FROM chat.idempotency_keys"
     assert rows(database, hours_left) == [(24,)]

@@ -1,4 +1,4 @@
-"""API keys over HTTP and by the keys commands: scopes, expiry, rotation with overlap, and who may make which."""
+"""API keys over HTTP and by the keys commands: scopes, expiry, rotation with overlap, and who may create which keys."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 
 
 async def key_of(database: Database, org: str, user: str) -> dict[str, Any]:
-    """A new key with all scopes, without a process for it."""
+    """A new key with all scopes, made without running the command."""
     pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
     store, key = IdentityStore(pool), make_key()
     await store.ensure_user(org, user, "pro")
@@ -68,7 +68,7 @@ async def status_of(gateway: Gateway, key: str) -> tuple[int, str]:
 
 
 def let_time_pass(database: Database, hours: int) -> None:
-    """Puts all times of keys back."""
+    """Moves all times of keys into the past."""
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute(
             "UPDATE chat.api_keys SET expires_at = expires_at - %(past)s, previous_until = previous_until - %(past)s",
@@ -77,9 +77,7 @@ def let_time_pass(database: Database, hours: int) -> None:
 
 
 @pytest.mark.parametrize("scope", CALLS)
-async def test_a_key_does_what_its_scopes_say_and_nothing_else(
-    gateway: Gateway, database: Database, scope: str
-) -> None:
+async def test_a_key_may_do_only_what_its_scopes_allow(gateway: Gateway, database: Database, scope: str) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     limited = (await made_with(gateway, owner, scopes=[scope]))["key"]
     for needed, calls in CALLS.items():
@@ -118,7 +116,7 @@ async def test_a_rotated_key_works_until_the_overlap_is_over(gateway: Gateway, d
     response = await gateway.http.post(path, json={"overlap_seconds": 7200}, headers=bearer(first["key"]))
     second = response.json()
     assert response.headers["cache-control"] == "no-store"
-    assert second["id"] == first["id"], "budgets and usage go on"
+    assert second["id"] == first["id"], "budgets and usage must carry on"
     assert second["key"] != first["key"]
     assert await status_of(gateway, first["key"]) == await status_of(gateway, second["key"]) == (200, "")
     let_time_pass(database, 1)
@@ -126,7 +124,7 @@ async def test_a_rotated_key_works_until_the_overlap_is_over(gateway: Gateway, d
     let_time_pass(database, 2)
     assert await status_of(gateway, first["key"]) == (401, "API_KEY_EXPIRED")
     assert await status_of(gateway, second["key"]) == (200, "")
-    # Without overlap the text before ends at once; with it, only one before works.
+    # Without overlap the old secret ends at once; with it, only the last one before still works.
     third = (await gateway.http.post(path, json={"overlap_seconds": 0}, headers=bearer(second["key"]))).json()
     assert await status_of(gateway, second["key"]) == (401, "API_KEY_EXPIRED")
     assert await status_of(gateway, first["key"]) == (401, "API_KEY_INVALID")
@@ -134,7 +132,7 @@ async def test_a_rotated_key_works_until_the_overlap_is_over(gateway: Gateway, d
     assert await status_of(gateway, third["key"]) == (401, "API_KEY_REVOKED")
 
 
-async def test_a_rotation_never_prolongs_the_text_before(gateway: Gateway, database: Database) -> None:
+async def test_a_rotation_never_prolongs_an_old_secret(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     now = datetime.now(UTC)
     made = await made_with(gateway, owner, expires_at=(now + timedelta(hours=2)).isoformat())
@@ -149,7 +147,7 @@ async def test_a_rotation_never_prolongs_the_text_before(gateway: Gateway, datab
     assert (response.status_code, response.json()["reason"]) == (409, "WRONG_STATE")
 
 
-async def test_a_key_gives_no_more_than_it_has(gateway: Gateway, database: Database) -> None:
+async def test_a_key_grants_no_more_than_it_has(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     soon = datetime.now(UTC) + timedelta(hours=1)
     short = (await made_with(gateway, owner, scopes=["read", "admin"], expires_at=soon.isoformat()))["key"]
@@ -172,7 +170,7 @@ async def test_a_key_gives_no_more_than_it_has(gateway: Gateway, database: Datab
         assert response.json()["errors"][0]["field"] == field, body
     whole = (await gateway.http.get("/v1/keys", headers=bearer(owner))).json()["keys"][0]
     response = await gateway.http.post(f"/v1/keys/{whole['id']}:rotate", json={}, headers=bearer(short))
-    assert response.status_code == 422, "its text would be a key to more than the caller has"
+    assert response.status_code == 422, "its secret would give the caller more than they have"
 
 
 async def test_members_have_their_own_keys_and_admins_those_of_lesser_roles(
@@ -193,7 +191,7 @@ async def test_members_have_their_own_keys_and_admins_those_of_lesser_roles(
     assert await status("GET", "/v1/keys?scope=org", eve) == 403
     assert await status("GET", "/v1/keys?user=ada", eve) == 403
     assert await status("POST", "/v1/keys", eve, user="ada") == 403
-    # Bob administers: for Eve, not for Ada, who owns the organisation, and for nobody of another.
+    # Bob is an admin: he manages keys for Eve, but not for the owner Ada or users of another organisation.
     assert await status("POST", "/v1/keys", bob, user="eve") == 201
     assert await status("POST", "/v1/keys", bob, user="ada") == 403
     assert await status("POST", "/v1/keys", bob, user="nobody") == 422
@@ -208,7 +206,7 @@ async def test_members_have_their_own_keys_and_admins_those_of_lesser_roles(
     assert await status_of(gateway, eve["key"]) == (401, "API_KEY_REVOKED")
 
 
-async def test_a_user_has_at_most_a_hundred_keys_that_work(gateway: Gateway, database: Database) -> None:
+async def test_a_user_has_at_most_a_hundred_valid_keys(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     made = [await made_with(gateway, owner) for _ in range(99)]
     response = await gateway.http.post("/v1/keys", json={}, headers=bearer(owner))
@@ -217,7 +215,7 @@ async def test_a_user_has_at_most_a_hundred_keys_that_work(gateway: Gateway, dat
     await made_with(gateway, owner)
 
 
-def test_the_commands_know_scopes_expiry_and_rotation(database: Database) -> None:
+def test_the_commands_support_scopes_expiry_and_rotation(database: Database) -> None:
     create = ("create", "--org", "acme", "--user", "ada")
     made = json.loads(keys(database, *create, "--scopes", "chat,read", "--expires", "90d", "--json").stdout)
     assert made["scopes"] == ["read", "chat"]
@@ -249,8 +247,8 @@ def test_the_commands_know_scopes_expiry_and_rotation(database: Database) -> Non
     assert refused.returncode != 0
 
 
-async def test_the_version_before_refuses_what_it_would_let_do_too_much(gateway: Gateway, database: Database) -> None:
-    """While both versions run, the one before asks `chat.authenticate`, which knows no scopes."""
+async def test_the_previous_version_refuses_keys_with_scopes(gateway: Gateway, database: Database) -> None:
+    """While both versions run, the previous one calls `chat.authenticate`, which doesn't know scopes."""
     owner = await key_of(database, "acme", "ada")
     limited = await made_with(gateway, owner["key"], scopes=["read"])
     asked = "SELECT revoked FROM chat.authenticate(sha256(convert_to(%s, 'UTF8')))"
@@ -266,7 +264,7 @@ async def test_the_version_before_refuses_what_it_would_let_do_too_much(gateway:
         assert revoked(owner["key"]) == revoked(new["key"]) == [(False,)]
         let_time_pass(database, 2)
         assert revoked(owner["key"]) == [(True,)]
-        # What it makes may do everything.
+        # Keys that it creates may do everything.
         connection.execute("SELECT set_config('citewire.org_id', 'acme', false)")
         connection.execute(
             "INSERT INTO chat.api_keys (org_id, key_id, user_id, name, key_hash, prefix) "

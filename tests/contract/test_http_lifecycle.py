@@ -1,4 +1,4 @@
-"""How a stream ends: clients that leave, services that die, deadlines, a server that is told to stop."""
+"""How a stream ends: clients that leave, services that die, deadlines, a server that stops."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_client_that_leaves_stops_everything_at_once(
     await until_rows(database, "SELECT state, reason, estimated FROM chat.exchanges", [("cancelled", "client", True)])
 
 
-async def test_what_was_shown_of_a_cancelled_answer_is_kept(gateway: Gateway, database: Database) -> None:
+async def test_the_shown_part_of_a_cancelled_answer_is_stored(gateway: Gateway, database: Database) -> None:
     gateway.fakes.generator.script = Paced()
     async with gateway.http.stream("POST", "/v1/chat", json=QUESTION) as response:
         await read_until(response, " two")
@@ -211,7 +211,7 @@ async def test_a_silent_model_gets_headers_and_heartbeats(database: Database, fa
             seen += piece
             if seen.count(": keep-alive\n\n") >= 3:
                 release.set()
-    # What was held comes first, then what keeps the line open.
+    # The frames that were held back come first, then heartbeats.
     assert seen.startswith("event: conversation\n")
     assert [frame.event for frame in frames_of(seen)] == ["conversation", "citations", "token", "usage", "done"]
 
@@ -282,14 +282,14 @@ async def test_a_running_stream_may_finish_within_the_grace(database: Database, 
                 seen += piece
                 if " two" in seen and not paced.go_on.is_set():
                     gateway.server.leave()
-                    # A stopping server takes no new connection, which shows that it is on its way out.
+                    # A stopping server accepts no new connection, which shows that it is stopping.
                     await wait_until(lambda: gateway.server.should_exit)
                     paced.go_on.set()
     assert [frame.event for frame in frames_of(seen)][-2:] == ["usage", "done"]
 
 
 @pytest.mark.parametrize(("path", "dialect"), DIALECTS)
-async def test_at_the_end_of_the_grace_streams_are_told(
+async def test_at_the_end_of_the_grace_period_streams_end_with_an_error(
     database: Database, fakes: Fakes, path: str, dialect: str
 ) -> None:
     fakes.generator.script = Paced()
@@ -311,18 +311,18 @@ async def test_at_the_end_of_the_grace_streams_are_told(
     assert rows(database, "SELECT state, reason FROM chat.exchanges") == [("cancelled", "drain")]
 
 
-async def test_a_leaving_server_is_not_ready(database: Database, fakes: Fakes) -> None:
+async def test_a_stopping_server_is_not_ready(database: Database, fakes: Fakes) -> None:
     async with running_gateway(database, fakes, leave_seconds=30, drain_seconds=30) as gateway:
         gateway.server.leave()
         response = await gateway.http.get("/readyz")
         assert response.status_code == 503
         assert response.json()["reason"] == "SHUTTING_DOWN"
-        # Until others have noticed, it still does its work.
+        # It still serves until others have noticed.
         assert (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
 
 
 async def test_exchanges_of_a_gateway_that_died_are_closed(gateway: Gateway, database: Database) -> None:
-    # Opened by a process that is gone: its lease has passed, and nobody will close it.
+    # Opened by a process that died: its lease has expired, and nobody will close it.
     insert = (
         "INSERT INTO chat.exchanges (org_id, exchange_id, user_id, profile, dialect, request_id, lease_until) "
         "SELECT 'acme', gen_random_uuid(), 'ada', 'documents', 'native', 'r', now() + make_interval(secs => s) "
@@ -336,7 +336,7 @@ async def test_exchanges_of_a_gateway_that_died_are_closed(gateway: Gateway, dat
     await wait_until(lambda: metric("citewire_runs_total", outcome="lost") == before + 1)
 
 
-async def test_a_client_that_does_not_read_is_given_up_at_the_deadline(database: Database, fakes: Fakes) -> None:
+async def test_a_client_that_does_not_read_is_dropped_at_the_deadline(database: Database, fakes: Fakes) -> None:
     async def floods(_: generator_pb2.GenerateRequest) -> Generated:
         yield started((1, 0))
         while True:

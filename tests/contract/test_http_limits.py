@@ -1,4 +1,4 @@
-"""Limits by plan over HTTP, attacked: a script that runs wild, streams without end, guessed keys, spoofed addresses."""
+"""Attacks on the limits of plans over HTTP: runaway scripts, endless streams, guessed keys, spoofed addresses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def limited(database: Database, limits: Json, **settings: object) -> Async
 
 
 async def key_of(database: Database, org: str, user: str) -> dict[str, str]:
-    """A new key's header."""
+    """The header with a new key."""
     pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
     store, key = IdentityStore(pool), make_key()
     await store.ensure_user(org, user, "free")
@@ -53,7 +53,7 @@ async def key_of(database: Database, org: str, user: str) -> dict[str, str]:
 
 
 def items(header: str) -> dict[str, dict[str, str]]:
-    """A list of items with parameters, as RFC 9651 writes them; the draft's fields hold nothing else."""
+    """Parses a list of items with parameters (RFC 9651), the only kind of value in the draft's fields."""
     read: dict[str, dict[str, str]] = {}
     for item in header.split(", "):
         assert re.fullmatch(r'"[a-z-]+"(;[a-z]+=(\d+|"[a-z-]+"))+', item), header
@@ -62,7 +62,7 @@ def items(header: str) -> dict[str, dict[str, str]]:
     return read
 
 
-async def test_a_script_that_runs_wild_takes_its_users_share_and_no_more(database: Database) -> None:
+async def test_a_runaway_script_uses_only_its_users_share(database: Database) -> None:
     limits = {"requests": {"key": 6, "user": 8, "org": 15}}
     async with limited(database, limits) as gateway:
         first, second = await key_of(database, "acme", "ana"), await key_of(database, "acme", "ana")
@@ -84,7 +84,7 @@ async def test_a_script_that_runs_wild_takes_its_users_share_and_no_more(databas
         assert 1 <= seconds <= 60
         assert items(refused.headers["ratelimit-policy"]) == {"requests-key": {"q": "6", "w": "60"}}
         assert items(refused.headers["ratelimit"]) == {"requests-key": {"r": "0", "t": str(seconds)}}
-        # What was refused took nothing: the user's second key has the user's other two.
+        # Refused requests use nothing up: the user's second key has the remaining two.
         statuses = [response.status_code for response in await send(second, 5)]
         assert sorted(statuses) == [200, 200, 429, 429, 429]
         answers = await send(bob, 8)
@@ -98,7 +98,7 @@ async def test_a_script_that_runs_wild_takes_its_users_share_and_no_more(databas
             assert (await gateway.http.get(path)).status_code == 200
 
 
-async def test_chats_at_once_are_bounded_and_leave_when_the_client_does(database: Database) -> None:
+async def test_simultaneous_chats_are_bounded_and_end_with_their_clients(database: Database) -> None:
     async with limited(database, {"streams": {"user": 2, "org": 3}}) as gateway:
         ana, bob = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
         gate = gateway.fakes.generator.log.gates["generate"] = asyncio.Event()
@@ -127,7 +127,7 @@ async def test_chats_at_once_are_bounded_and_leave_when_the_client_does(database
 
 
 async def test_tokens_are_held_before_and_settled_after(database: Database) -> None:
-    """Each chat may take 2,048 tokens and the question's, so that two fit; in the end each took 120."""
+    """Each chat reserves 2,048 tokens and the question's, so two fit; in the end each has used 120."""
     async with limited(database, {"tokens": {"org": 9_000, "user": 4_500, "key": None}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         script = [started((1, 0)), delta("one"), completed()]
@@ -143,7 +143,7 @@ async def test_tokens_are_held_before_and_settled_after(database: Database) -> N
         assert int(refused.headers["retry-after"]) >= 1
         gate.set()
         assert {answer.status_code for answer in await asyncio.gather(*running)} == {200}
-        for _ in range(5):  # each takes 120 of them in the end
+        for _ in range(5):  # each uses 120 of them in the end
             assert (await gateway.http.post("/v1/chat", json=WHOLE, headers=ana)).status_code == 200
 
 
@@ -203,14 +203,14 @@ async def test_guessed_keys_stop_at_the_gateway_and_lock_nobody_out(
         refused = next(answer for answer in answers if answer.status_code == 429)
         assert refused.json()["limit"] == "failed-keys-address"
         assert int(refused.headers["retry-after"]) >= 1
-        # The attacker's neighbours behind one address: a key that worked goes on, another address is another counter,
-        # and what a client itself puts into the header is not believed before what the proxy saw.
+        # A key that has worked before goes on working from the attacker's address, other addresses are counted apart,
+        # and an address that the client itself puts into the header doesn't replace the one that the proxy adds.
         assert (await ask(ana, "203.0.113.7")).status_code == 200
         assert (await ask(late, "203.0.113.8")).status_code == 200
         assert (await ask(guess(), "198.51.100.1, 203.0.113.7")).status_code == 429
 
 
-async def test_without_trusted_proxies_a_header_moves_nobody(database: Database) -> None:
+async def test_without_trusted_proxies_the_header_is_ignored(database: Database) -> None:
     async with limited(database, {}) as gateway:
         statuses: list[int] = []
         for number in range(2 * MAX_FAILED_KEYS + 2):
@@ -237,7 +237,7 @@ async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -
         assert shown == {**body, "updated_by": "ana"}
         of_key = {"scope": "key", "key_id": key_id, "measure": "requests", "limit": 3}
         assert (await gateway.http.put("/v1/admin/limits", json=of_key, headers=ana)).status_code == 200
-        # One request of `second` was for its id.
+        # One request with `second` was used to get its id.
         assert await requests_that_pass(gateway, second, 5) == 2
         assert await requests_that_pass(gateway, bob, 9) == 5
         refused = (await gateway.http.get("/v1/models", headers=bob)).json()
@@ -249,7 +249,7 @@ async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -
         assert {limit["limit"] for limit in keys if limit["name"] in ("requests-key", "requests-user")} == {3, 8}
         listed = (await gateway.http.get("/v1/admin/limits", headers=ana)).json()["limits"]
         assert [(limit["scope"], limit["limit"]) for limit in listed] == [("key", 3), ("user", 8)]
-        # No more than the plan allows, of one's own organisation only, and by its admins.
+        # Limits don't exceed the plan's, and only admins set them, for their own organisation.
         assert (await gateway.http.put("/v1/admin/limits", json={**body, "limit": 900}, headers=ana)).status_code == 200
         bobs = (await gateway.http.get("/v1/limits?user=bob", headers=ana)).json()["limits"]
         assert next(limit["limit"] for limit in bobs if limit["name"] == "requests-user") == 500
@@ -272,8 +272,8 @@ async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -
         assert (await gateway.http.get(f"/v1/limits?key_id={key_id}", headers=eve)).status_code == 422
 
 
-async def test_limits_go_with_their_key(database: Database) -> None:
-    """Revoked, or deleted with its user."""
+async def test_limits_are_deleted_with_their_key(database: Database) -> None:
+    """Whether the key is revoked or deleted with its user."""
     async with limited(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         await key_of(database, "acme", "bob")
@@ -290,7 +290,7 @@ async def test_limits_go_with_their_key(database: Database) -> None:
         assert [limit["key_id"] for limit in listed] == [ids["kept"]]
 
 
-async def test_operators_give_an_organisation_limits_of_its_own(database: Database) -> None:
+async def test_operators_set_an_organisations_limits(database: Database) -> None:
     async with limited(database, {"requests": {"user": 500, "key": 500, "org": 2}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         done = command(database, "orgs", "limit", "acme", "requests", "7", "--json", owner=False)
@@ -310,7 +310,7 @@ async def test_operators_give_an_organisation_limits_of_its_own(database: Databa
         ]
 
 
-async def test_limits_are_shown_with_what_is_used(database: Database) -> None:
+async def test_limits_are_shown_with_their_usage(database: Database) -> None:
     async with limited(database, {"requests": {"user": 50}, "tokens": {"key": None}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         assert (await gateway.http.post("/v1/chat", json=WHOLE, headers=ana)).status_code == 200
@@ -325,7 +325,7 @@ async def test_limits_are_shown_with_what_is_used(database: Database) -> None:
 
 
 @pytest.mark.parametrize("away", [Unavailable, DeadlineExceeded])
-async def test_limits_are_shown_while_the_retriever_is_away(database: Database, away: type[CitewireError]) -> None:
+async def test_limits_are_shown_while_the_retriever_is_down(database: Database, away: type[CitewireError]) -> None:
     async with limited(database, {"requests": {"user": 50}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         gateway.fakes.corpus.storage = away("no answer", reason="SERVICE_UNAVAILABLE")
@@ -337,7 +337,7 @@ async def test_limits_are_shown_while_the_retriever_is_away(database: Database, 
         assert (await gateway.http.get("/v1/limits", headers=ana)).json()["unknown"] == []
 
 
-async def test_stored_bytes_are_the_retrievers_to_show_and_to_refuse(database: Database) -> None:
+async def test_the_retriever_reports_and_limits_stored_bytes(database: Database) -> None:
     async with limited(database, {}) as gateway:
         ana = await key_of(database, "acme", "ana")
         gateway.fakes.corpus.storage = corpus_pb2.GetStorageResponse(user_bytes=5, org_bytes=70, org_limit_bytes=100)

@@ -1,4 +1,4 @@
-"""No answer holds the event loop for long, however hostile: a real generator and a real gateway, one loop."""
+"""No answer, however hostile, blocks the event loop for long: a real generator and gateway in one loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_MS = 5.0
 TRIES = 8
-"""On a shared machine processor time doubles at times: the least counts."""
+"""The least of the tries counts, as processor time sometimes doubles on a shared machine."""
 PASSAGE = "The limit is 500 euros per day if the tenant must not pay at least 500 euros. " * 30
 UNITS = [
     "[1] ", "Pay 500 euros [ref:1]. ", 'a\u0301\u0301 \u05d0\u05d1 **_`[ref:1]`_**. "\u2028\x01`',
@@ -60,7 +60,7 @@ async def read(gateway: Gateway, way: str) -> int:
 
 
 async def worst_hold(gateway: Gateway, way: str, least: int, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Milliseconds of the longest hold, the least of some tries."""
+    """The milliseconds of the longest hold: the least over several tries."""
     worst: list[float] = []
     while len(worst) < TRIES and min(worst, default=MOST_MS) >= MOST_MS:
         with measured_holds(monkeypatch) as holds:
@@ -70,7 +70,7 @@ async def worst_hold(gateway: Gateway, way: str, least: int, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_hostile_answer_holds_no_loop(
+async def test_a_hostile_answer_does_not_block_the_loop(
     gateway: Gateway, model: Burst, way: str, proof: ProofScale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.text = "Warm up [ref:1]."
@@ -79,7 +79,7 @@ async def test_a_hostile_answer_holds_no_loop(
     for unit in UNITS:
         model.text = (unit * chars)[:chars]
         assert await worst_hold(gateway, way, chars, monkeypatch) < MOST_MS, unit
-    # As many citations as a long context has.
+    # As many citations as in a long context.
     retriever = gateway.fakes.retriever
     retriever.path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT
     retriever.results = [result(number, text=PASSAGE[:2_000]) for number in range(1, PASSAGES + 1)]

@@ -35,7 +35,7 @@ PICTURE: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64
 
 
 class Growth(BaseModel):
-    """What quotations can fill."""
+    """A model that quotations can fill."""
 
     answer: str
     sources: list[str]
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-async def test_what_quotations_can_not_do_is_refused_by_name(database: Database) -> None:
+async def test_quotations_refuse_unsupported_parameters_by_name(database: Database) -> None:
     async with client_of(database, Extractive()) as client:
         for fields, param in REFUSED.values():
             for stream in (False, True):
@@ -143,7 +143,7 @@ async def test_what_quotations_can_not_do_is_refused_by_name(database: Database)
                 assert caught.value.type == "invalid_request_error"
 
 
-async def test_who_leaves_a_json_answer_stops_its_model(database: Database) -> None:
+async def test_a_client_that_leaves_a_json_answer_stops_its_model(database: Database) -> None:
     model = ScriptedChat('{"a": ', asyncio.Event(), "1}")
     async with client_of(database, model) as client:
         schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

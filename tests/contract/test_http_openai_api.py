@@ -109,7 +109,7 @@ async def test_a_chat_model_may_follow_the_profile(gateway: Gateway) -> None:
     assert gateway.fakes.generator.requests[0].model == "openai/gpt-4.1"
 
 
-async def test_errors_are_both_a_problem_and_what_openai_clients_read(gateway: Gateway) -> None:
+async def test_errors_are_problems_that_openai_clients_can_read(gateway: Gateway) -> None:
     response = await gateway.http.post(PATH, json={**BODY, "model": "gpt-99"})
     assert response.status_code == 404
     problem = response.json()

@@ -1,4 +1,4 @@
-"""Chat completions as OpenAI's own client asks for them: each parameter, JSON, tools, pictures, what is kept."""
+"""Chat completions through OpenAI's own client: each parameter, JSON, tools, pictures, storage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPLY = '{"growth": "Revenue grew by 12 %.", "year": 2025}'
 
 
 class Growth(BaseModel):
-    """What is requested."""
+    """The model of the requested JSON."""
 
     growth: str
     year: int
@@ -91,7 +91,7 @@ async def _calls(_: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse, N
     yield completed(finish_reason=pb.FINISH_REASON_TOOL_CALLS)
 
 
-# A value of each parameter that is honoured, with the field of the generator's request that it sets; None: no field.
+# A value for each honoured parameter, with the field that it sets in the generator's request, or None.
 HONOURED: Mapping[str, tuple[object, str | None]] = {
     "messages": (MESSAGES, "question"),
     "model": ("grounded", "policy"),
@@ -196,7 +196,7 @@ async def test_other_values_are_refused_by_name(client: openai.AsyncOpenAI) -> N
         assert caught.value.type == "invalid_request_error"
 
 
-async def test_what_a_provider_does_not_have_is_refused_by_openais_name(
+async def test_features_that_a_provider_lacks_are_refused_by_openais_name(
     gateway: Gateway, client: openai.AsyncOpenAI
 ) -> None:
     fields: list[str] = []
@@ -250,7 +250,7 @@ async def test_json_is_streamed_without_a_list_of_sources(gateway: Gateway, clie
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.client("openai", "Answers that don't fit the schema, as `message.refusal`")
-async def test_what_can_not_be_said_in_json_is_a_refusal(
+async def test_an_answer_that_does_not_fit_the_schema_is_a_refusal(
     gateway: Gateway, client: openai.AsyncOpenAI, *, stream: bool
 ) -> None:
     gateway.fakes.generator.script = _refuses
@@ -264,7 +264,7 @@ async def test_what_can_not_be_said_in_json_is_a_refusal(
     assert not message.content
 
 
-async def test_json_is_asked_of_the_model_where_nothing_was_found(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_the_model_writes_json_even_if_nothing_was_found(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def refuses(_: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse, None]:
         yield started()
         yield completed(refusal="Nothing says it.")
@@ -293,9 +293,7 @@ async def test_tool_calls_are_streamed_and_gathered(gateway: Gateway, client: op
 
 
 @pytest.mark.client("openai", "Tool results, with passages and citations")
-async def test_what_tools_gave_back_goes_to_the_model_with_the_passages(
-    gateway: Gateway, client: openai.AsyncOpenAI
-) -> None:
+async def test_results_of_tools_go_to_the_model_with_the_passages(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     gateway.fakes.generator.script = _calls
     asked: list[Any] = [
         {"role": "system", "content": "Be brief."},
@@ -370,7 +368,7 @@ async def test_pictures_go_to_the_model(gateway: Gateway, client: openai.AsyncOp
 
 
 @pytest.mark.client("openai", "`store`: whether a conversation is stored")
-async def test_store_says_whether_a_conversation_is_kept(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_store_decides_whether_a_conversation_is_stored(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def count_conversations() -> int:
         return len((await gateway.http.get("/v1/conversations")).json()["conversations"])
 
@@ -384,7 +382,7 @@ async def test_store_says_whether_a_conversation_is_kept(gateway: Gateway, clien
         await client.chat.completions.create(model="documents", messages=MESSAGES, store=False, extra_body=more)
 
 
-# "Hello world" and "größer" as cl100k_base has them.
+# "Hello world" and "größer" in tokens of cl100k_base.
 HELLO, GREATER = [9906, 1917], [911, 3029, 53762]
 
 

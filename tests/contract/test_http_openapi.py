@@ -1,4 +1,4 @@
-"""The API's document: valid, whole, and true about streams and errors; and the page made of it."""
+"""The OpenAPI document is valid, complete, and right about streams and errors; and the page that shows it."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_every_route_is_described(gateway: Gateway) -> None:
             assert len(operation["tags"]) == 1, (method, path)
 
 
-async def test_every_reference_leads_somewhere_and_no_schema_is_left_over(gateway: Gateway) -> None:
+async def test_every_reference_resolves_and_no_schema_is_unused(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
     known = {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
     used = references(schema)
@@ -250,7 +250,7 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
         if "oneOf" in resolved:
             return all(is_typed(member) for member in resolved["oneOf"])
         if resolved.get("type") == "object":
-            return isinstance(resolved.get("properties"), dict)  # which may have no members
+            return isinstance(resolved.get("properties"), dict)  # it may have no members
         return "type" in resolved or "const" in resolved or "enum" in resolved
 
     streams = 0
@@ -267,7 +267,7 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
                             assert is_typed(frame), (method, path, name)
                             for member in map(resolve, frame["oneOf"]):
                                 assert is_typed(member["properties"].get("data", member)), (method, path, name)
-                elsewhere = {"204"} if method == "delete" else {"303", "204"}  # a redirect shows nothing
+                elsewhere = {"204"} if method == "delete" else {"303", "204"}  # redirects have no content
                 assert "content" in response or status in elsewhere, (method, path, status)
     assert streams == 9
 
@@ -280,7 +280,7 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
         ("GET", "/v1/models/x", {"id": "x", "object": "model", "created": 1}),
     ],
 )
-def test_an_answer_that_the_document_does_not_describe_is_noticed(method: str, url: str, body: object) -> None:
+def test_an_undescribed_answer_is_detected(method: str, url: str, body: object) -> None:
     response = httpx.Response(200, json=body, request=httpx.Request(method, f"http://test{url}"))
     with pytest.raises(UndescribedError):
         check_response(response)
@@ -309,7 +309,7 @@ async def test_bodies_are_described(gateway: Gateway) -> None:
     )
 
 
-async def test_keys_are_asked_for_where_they_are_needed(gateway: Gateway) -> None:
+async def test_keys_are_required_where_they_are_needed(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
     assert schema["paths"]["/livez"]["get"]["security"] == []
     assert schema["paths"]["/v1/chat"]["post"]["security"] == [{"key": []}, {"session": []}]

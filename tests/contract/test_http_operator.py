@@ -1,4 +1,4 @@
-"""Operators: they manage organisations, see nothing of what these store, and aren't members of any."""
+"""Operators: they manage organisations, see none of their data, and aren't members of any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORGANISATIONS = "/v1/operator/organisations"
 
 @dataclass
 class Installation:
-    """A gateway with an operator, and a member of `acme` who has asked something."""
+    """A gateway with an operator, and a member of `acme` who has asked a question."""
 
     gateway: Gateway
     database: Database
@@ -60,7 +60,7 @@ async def operator_key(database: Database, *, read_only: bool = False) -> str:
 
 
 async def operations(here: Installation) -> list[tuple[str, str, bool]]:
-    """Method, path with something in its parameters, and whether it is an operator's, of all that need a caller."""
+    """(method, path with its parameters filled in, whether it is for operators) of each route that needs a caller."""
     document = (await here.gateway.http.get("/openapi.json")).json()
     return [
         (method.upper(), re.sub(r"{[^}]+}", "acme", path), {"operator": []} in operation["security"])
@@ -90,16 +90,16 @@ async def test_operators_and_members_are_kept_apart_on_every_route(
             if operators and method != "GET":
                 refused = await here.gateway.http.request(method, path, content=b"{", headers=read_only)
                 assert (refused.status_code, refused.json()["scope"]) == (403, "manage")
-    assert here.gateway.fakes.embedder.requests[1:] == [], "nothing but the member's question was asked"
+    assert here.gateway.fakes.embedder.requests[1:] == [], "no question but the member's was asked"
     assert (await here.operate("GET", f"{ORGANISATIONS}/acme")).status_code == 200, "nothing was changed"
     await here.gateway.services.trail.flush()
     noted = rows(
         here.database, "SELECT org_id, count(*) FROM chat.audit_events WHERE outcome = 'refused' GROUP BY 1 ORDER BY 1"
     )
-    assert [org for org, _ in noted] == ["?operators", "acme"], "who was turned away is known"
+    assert [org for org, _ in noted] == ["?operators", "acme"], "refused callers are in the trail"
 
 
-async def test_what_operators_see_names_nothing_of_an_organisations(here: Installation) -> None:
+async def test_operators_see_no_names_of_an_organisations_data(here: Installation) -> None:
     for _ in range(2):
         await here.gateway.http.put(
             "/v1/profiles/x", json={"base": "grounded", "description": CANARY}, headers=here.member
@@ -183,7 +183,7 @@ async def test_organisations_are_listed_by_pages(here: Installation) -> None:
     assert (wrong.status_code, wrong.json()["reason"]) == (422, "INVALID_PAGE_TOKEN")
 
 
-async def test_an_organisations_limit_takes_the_place_of_the_plans(here: Installation) -> None:
+async def test_an_organisations_limit_replaces_the_plans(here: Installation) -> None:
     limits = f"{ORGANISATIONS}/acme/limits"
     put = await here.operate("PUT", f"{limits}/requests", limit=123_456)
     assert put.status_code == 200, put.text
@@ -201,7 +201,7 @@ async def test_an_organisations_limit_takes_the_place_of_the_plans(here: Install
     assert pro["requests", "org"] == 60_000
 
 
-async def test_both_trails_have_what_an_operator_changes(here: Installation) -> None:
+async def test_an_operators_changes_are_in_both_trails(here: Installation) -> None:
     await here.operate("PUT", f"{ORGANISATIONS}/acme/plan", plan="basic")
     await here.operate("PUT", f"{ORGANISATIONS}/acme/limits/streams", limit=5)
     await here.operate("GET", f"{ORGANISATIONS}/acme")
@@ -223,7 +223,7 @@ async def test_both_trails_have_what_an_operator_changes(here: Installation) -> 
         ("organisation.plan", ["organisation:acme", "plan:basic"]),
         ("limit.set", ["limit:acme/streams"]),
     ]
-    assert {(event["address"], event["agent"]) for event in theirs} == {("", "")}, "where operators are is their own"
+    assert {(event["address"], event["agent"]) for event in theirs} == {("", "")}, "operators' addresses are hidden"
     assert rows(here.database, "SELECT count(*) FROM chat.audit_events WHERE org_id = 'nobody'") == [(0,)]
 
 
@@ -248,7 +248,7 @@ async def test_an_organisation_is_erased(here: Installation) -> None:
     assert (await here.operate("POST", ORGANISATIONS, id="acme")).status_code == 201
 
 
-async def test_keys_are_made_by_the_schemas_owner_alone(here: Installation) -> None:
+async def test_only_the_schemas_owner_creates_operator_keys(here: Installation) -> None:
     refused = await asyncio.to_thread(command, here.database, "operator", "keys", "list", owner=False)
     assert (refused.returncode, "MIGRATE_DSN" in refused.stderr) == (2, True)
     with psycopg.connect(here.database.dsn("citewire_chat"), autocommit=True) as connection:
@@ -305,7 +305,7 @@ async def test_without_authentication_nobody_is_an_operator(database: Database) 
         await until_rows(database, "SELECT org_id FROM chat.orgs", [("local",)])
 
 
-async def test_the_command_line_does_the_same(here: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_operators_commands(here: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CITEWIRE_URL", here.gateway.url)
     monkeypatch.setenv("CITEWIRE_OPERATOR_KEY", here.operator["Authorization"].removeprefix("Bearer "))
     monkeypatch.setenv("CITEWIRE_API_KEY", "cw_of-a-member-which-is-not-sent")

@@ -1,4 +1,4 @@
-"""More requests than can be served: those that wait too long keep out further ones of their caller, and no others."""
+"""Overload: requests that wait too long keep out further requests of the same caller, and of no other."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 SEARCH = {"query": "How much did revenue grow?"}
 LONG = 300.0
-"""Seconds that no call here takes."""
+"""Seconds: longer than any call here takes."""
 
 
 class Clock:
-    """A clock that stands still until it is moved on."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.received = 0
-        """Requests that came, and wait or did."""
+        """The number of requests received so far."""
 
     def __call__(self) -> float:
         return self.now
@@ -37,10 +37,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """By which a gateway says how long requests wait."""
+    """The clock by which the gateway measures how long requests wait."""
     clock = Clock()
 
-    class NotedArrivals(Arrivals):
+    class RecordedArrivals(Arrivals):
         def __init__(self, seconds: float) -> None:
             super().__init__(seconds, clock)
 
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
             super().add(caller, arrival)
             clock.received += 1
 
-    monkeypatch.setattr(app, "Arrivals", NotedArrivals)
+    monkeypatch.setattr(app, "Arrivals", RecordedArrivals)
     return clock
 
 
@@ -72,9 +72,9 @@ async def test_a_request_behind_a_long_wait_is_refused_at_once_and_anothers_is_n
         await reached.wait()
         waiting += [search(acme) for _ in range(FEW)]
         await wait_until(lambda: clock.received == 1 + FEW, 60)
-        clock.now += 0.3  # longer than one may wait
+        clock.now += 0.3  # longer than a request may wait
         refused = await gateway.http.get("/v1/collections", headers=acme)
-        assert not any(task.done() for task in waiting), "the refusal came before what it would have waited for"
+        assert not any(task.done() for task in waiting), "the refusal must not wait for the requests ahead"
         assert (refused.status_code, refused.json()["reason"]) == (503, "OVERLOADED")
         assert refused.headers["Retry-After"] == "1"
         foreign = search(other)

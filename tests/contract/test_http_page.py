@@ -1,4 +1,4 @@
-"""The page at `/`: its files, their types, how long they are kept, and what a browser may do with them."""
+"""The page at `/`: its files, their types and caching, and what a browser may do with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(str(resources.files("citewire_gateway"))) / "page"
 FIRST_VIEW_BYTES = 60_000
-"""Most bytes of script, compressed, before somebody can ask."""
+"""The most bytes of compressed script to load before a user can ask a question."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 
 
 def linked(html: str) -> list[str]:
-    """The files that the page loads by itself."""
+    """The files that the page itself links."""
     return [path.removeprefix("./") for path in re.findall(r'(?:src|href)="(\./[^"]+)"', html)]
 
 
@@ -70,7 +70,7 @@ async def test_no_text_can_become_a_script(gateway: Gateway) -> None:
     assert page.headers["x-frame-options"] == "DENY"
 
 
-async def test_a_browser_that_has_it_isnt_sent_it_again(gateway: Gateway) -> None:
+async def test_a_cached_page_is_not_sent_again(gateway: Gateway) -> None:
     first = await gateway.http.get("/", headers={"Accept-Encoding": "identity"})
     again = await gateway.http.get("/", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
     assert (again.status_code, again.content) == (304, b"")
@@ -79,11 +79,11 @@ async def test_a_browser_that_has_it_isnt_sent_it_again(gateway: Gateway) -> Non
     assert (await gateway.http.get("/", headers={"If-None-Match": '"other"'})).status_code == 200
 
 
-async def test_a_link_may_ask_it_something(gateway: Gateway) -> None:
+async def test_a_link_may_contain_a_question(gateway: Gateway) -> None:
     assert (await gateway.http.get("/", params={"q": "How much?", "from": "elsewhere"})).status_code == 200
 
 
-async def test_it_is_sent_compressed_to_those_who_take_that(gateway: Gateway) -> None:
+async def test_the_page_is_compressed_if_the_client_accepts_it(gateway: Gateway) -> None:
     plain = await gateway.http.get("/", headers={"Accept-Encoding": "identity"})
     packed = await gateway.http.get("/", headers={"Accept-Encoding": "gzip, br"})
     assert "content-encoding" not in plain.headers
@@ -92,7 +92,7 @@ async def test_it_is_sent_compressed_to_those_who_take_that(gateway: Gateway) ->
     assert packed.content == plain.content
 
 
-async def test_only_reading_is_possible(gateway: Gateway) -> None:
+async def test_the_page_allows_only_reading(gateway: Gateway) -> None:
     for path in ("/", f"/{linked((await gateway.http.get('/')).text)[-1]}"):
         head = await gateway.http.head(path, headers={"Accept-Encoding": "identity"})
         whole = await gateway.http.get(path, headers={"Accept-Encoding": "identity"})

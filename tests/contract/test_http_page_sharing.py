@@ -1,4 +1,4 @@
-"""A conversation is shared on the page, opened by its link by another, and taken back, in a real Chromium."""
+"""In real Chromium, a conversation is shared on the page, opened by another user, and unshared."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def open_as(page: DrivenPage, people: People, user: str, place: str = "") 
     await page.wait_for("!!document.querySelector('.sidebar, .sign-in')")
     key = people.headers(user)["Authorization"].removeprefix("Bearer ")
     await page.run(f"sessionStorage.setItem('citewire.key', {json.dumps(key)})")
-    # Not by `location.hash`: the page of whoever was signed in would hear of it, be refused, and leave the place again.
+    # Not by `location.hash`: the page of the previous user would notice the change, be refused, and navigate away.
     fragment = json.dumps("#" + place.removeprefix("#"))
     await page.run(f"history.replaceState(null, '', {fragment})")
     await page.call("Page.reload")
     await page.wait_for("!!document.querySelector('.sidebar')")
 
 
-async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, chromium: Chromium) -> None:
+async def test_a_conversation_is_shared_read_by_its_link_and_unshared(database: Database, chromium: Chromium) -> None:
     async with AsyncExitStack() as stack:
         fakes = await stack.enter_async_context(running_fakes())
         gateway = await stack.enter_async_context(running_gateway(database, fakes, auth="keys"))
@@ -91,7 +91,7 @@ async def test_it_is_shared_read_by_its_link_and_taken_back(database: Database, 
         await page.wait_for("document.querySelectorAll('.conversations .row a').length === 1")
         await page.click(".conversations .icon")
         entries = await page.run("[...document.querySelectorAll('.entry-menu button')].map(b => b.textContent)")
-        assert entries == ["Export as Markdown", "Export as JSON"], "a reader changes nothing"
+        assert entries == ["Export as Markdown", "Export as JSON"], "a reader may change nothing"
         fakes.retriever.hidden["eve"] = {7}
         await page.call("Page.reload")
         assert "withheld" in await text(page, ".prose")

@@ -1,4 +1,4 @@
-"""The page where the gateway asks who calls: signing in with a key, and a key that ends in the middle of a chat."""
+"""The page's sign-in with a key, and a key that expires in the middle of a chat."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def give_key(page: DrivenPage, key: str) -> None:
 
 
 async def check_looks(page: DrivenPage, axe: str, subtests: pytest.Subtests) -> None:
-    """The sign-in in both languages, light and dark, narrow and wide."""
+    """Checks the sign-in form in both languages, light and dark, narrow and wide."""
     for language, heading in (("de", "Anmelden"), ("en", "Sign in")):
         await page.run(f"localStorage.setItem('citewire.language', '{language}')")
         for scheme in ("light", "dark"):
@@ -52,7 +52,7 @@ async def check_looks(page: DrivenPage, axe: str, subtests: pytest.Subtests) -> 
                     assert await violations(page) == []
 
 
-async def test_signing_in_and_a_key_that_ends_in_mid_chat(
+async def test_signing_in_and_a_key_that_expires_in_mid_chat(
     database: Database, chromium: Chromium, subtests: pytest.Subtests
 ) -> None:
     go_on = asyncio.Event()
@@ -84,7 +84,7 @@ async def test_signing_in_and_a_key_that_ends_in_mid_chat(
             await page.type_text("How much did revenue grow?")
             await page.press("Enter")
             await page.wait_for("document.querySelector('.prose')?.textContent.includes('12 percent')")
-            # The key ends while the answer is written: what was begun is finished, and the next call asks anew.
+            # The key expires while the answer is written: the answer is completed, and the next call asks for a key.
             response = await gateway.http.delete(f"/v1/keys/{first['id']}", headers=bearer(second["key"]))
             assert response.status_code == 204, response.text
             go_on.set()

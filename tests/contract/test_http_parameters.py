@@ -1,4 +1,4 @@
-"""Every parameter is honoured or refused by name: in addresses, in bodies, and in those of other APIs' clients."""
+"""Every parameter is honoured or refused by name: in addresses, in bodies, and in requests of other APIs' clients."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def test_an_unknown_parameter_is_refused_by_every_route(gateway: Gateway, 
     addresses = [
         (method, route)
         for route in routes
-        for method in (route.methods or set()) - {"HEAD"}  # whose answer has no body
-        # An identity provider may add what it likes to the address that it sends a browser back to.
+        for method in (route.methods or set()) - {"HEAD"}  # its answers have no body
+        # An identity provider may add any parameter to the address to which it sends the browser back.
         if not route.path.startswith("/docs/")
         and not route.path.startswith("/v1/auth/callback")
-        and not route.path.startswith("/v1/operator/")  # refused whole without authentication, as here
-        and route not in PAGE_ROUTES  # whose own files and addresses take what a link brings
+        and not route.path.startswith("/v1/operator/")  # always refused without authentication, as here
+        and route not in PAGE_ROUTES  # the page ignores parameters in links
     ]
     assert len(addresses) > 40
     for method, route in addresses:
@@ -58,7 +58,7 @@ async def test_an_unknown_parameter_is_refused_by_every_route(gateway: Gateway, 
             assert fields_of(response.json()) == ["nonsense"]
 
 
-async def test_the_problem_says_what_there_is(gateway: Gateway) -> None:
+async def test_the_problem_lists_the_known_parameters(gateway: Gateway) -> None:
     response = await gateway.http.get("/v1/conversations", params={"limit": 2})
     assert fields_of(response.json()) == ["limit"]
     assert "it takes page_size, page_token, q" in response.json()["detail"]
@@ -69,7 +69,7 @@ async def test_a_parameter_that_comes_twice_is_refused(gateway: Gateway) -> None
     assert (response.status_code, fields_of(response.json())) == (422, ["page_size"])
 
 
-async def test_who_has_no_key_hears_of_that_first(database: Database) -> None:
+async def test_a_missing_key_is_reported_first(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         assert (await gateway.http.get("/v1/documents?nonsense=1")).status_code == 401
 
@@ -123,7 +123,7 @@ async def test_what_a_completion_cannot_honour_is_refused(gateway: Gateway, name
     assert gateway.fakes.generator.requests == []
 
 
-async def test_values_that_change_nothing_are_taken(gateway: Gateway) -> None:
+async def test_values_that_change_nothing_are_accepted(gateway: Gateway) -> None:
     taken = {
         "n": 1, "tools": [], "tool_choice": "auto", "parallel_tool_calls": True, "response_format": {"type": "text"},
         "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": None, "seed": None, "stop": None,
@@ -134,7 +134,7 @@ async def test_values_that_change_nothing_are_taken(gateway: Gateway) -> None:
     assert response.status_code == 200, response.text
 
 
-async def test_an_answer_may_be_sent_back_as_it_came(gateway: Gateway) -> None:
+async def test_an_answer_may_be_sent_back_unchanged(gateway: Gateway) -> None:
     first = (await gateway.http.post("/v1/chat/completions", json=COMPLETION)).json()["choices"][0]["message"]
     messages = [*COMPLETION["messages"], {**first, "tool_calls": None}, {"role": "user", "content": "Since when?"}]
     response = await gateway.http.post("/v1/chat/completions", json={**COMPLETION, "messages": messages})
@@ -149,7 +149,7 @@ async def test_a_temperature_reaches_the_generator(gateway: Gateway) -> None:
     assert not gateway.fakes.generator.requests[-1].HasField("temperature")
 
 
-async def test_a_rerank_model_is_the_one_that_is_asked(gateway: Gateway) -> None:
+async def test_a_named_rerank_model_is_used(gateway: Gateway) -> None:
     body = {"query": "q", "documents": ["a", "b"], "model": "rerank-v4"}
     assert (await gateway.http.post("/v1/rerank", json=body)).json()["model"] == "rerank-v4"
     assert gateway.fakes.embedder.reranked[-1].model == "rerank-v4"
@@ -169,7 +169,7 @@ async def test_conversations_are_searched_and_come_in_pages(gateway: Gateway) ->
     assert (await gateway.http.get("/v1/conversations", params={"q": "100%"})).json()["conversations"] == []
 
 
-async def test_lists_of_documents_and_collections_pass_on_what_is_looked_for(gateway: Gateway) -> None:
+async def test_lists_of_documents_and_collections_pass_on_the_search(gateway: Gateway) -> None:
     await gateway.http.get("/v1/documents", params={"q": "report"})
     assert gateway.fakes.corpus.lists[-1].q == "report"
     await gateway.http.get("/v1/collections", params={"q": "re"})
@@ -197,9 +197,9 @@ def test_every_listing_has_pages_and_is_searched() -> None:
         members = document["components"]["schemas"].get(name, {}).get("properties", {})
         if name.endswith("List") or "next_page_token" in members:
             listings[path] = {parameter["name"] for parameter in methods["get"]["parameters"]}
-    # The messages of one conversation come in pages too; nobody looks something up in them. Keys are listed where there
-    # is authentication, as is what administrators see.
-    # A collection's grants are put and read as a whole, at most as many as one call may hold.
+    # The messages of a conversation come in pages too but can't be searched. Keys are listed only with authentication,
+    # as are the lists for administrators.
+    # A collection's grants are set and read as a whole, and their number is limited.
     whole = {"/v1/conversations/{conversation_id}", "/v1/collections/{name}/grants"}
     assert listings.keys() - whole == LISTS.keys() | {
         "/v1/keys",
@@ -220,7 +220,7 @@ def test_every_listing_has_pages_and_is_searched() -> None:
 
 
 async def fill(gateway: Gateway) -> None:
-    """Profiles, providers, budgets and spaces, several of each."""
+    """Creates several profiles, providers, budgets and spaces."""
     for name in ("support", "sales", "support-2"):
         body = {"base": "grounded", "description": "Für unser Team."}
         assert (await gateway.http.put(f"/v1/profiles/{name}", json=body)).status_code == 200
@@ -262,7 +262,7 @@ async def test_short_lists_come_in_pages_and_are_searched(gateway: Gateway) -> N
 
 
 async def pages_of(gateway: Gateway, path: str, size: int) -> list[Any]:
-    """The items of all pages."""
+    """Returns the items of all pages."""
     items: list[Any] = []
     token: str | None = None
     while token != "":
@@ -282,7 +282,7 @@ async def test_a_page_token_of_another_list_is_refused(gateway: Gateway) -> None
     assert (other.status_code, other.json()["reason"]) == (422, "INVALID_PAGE_TOKEN")
 
 
-async def test_what_comes_or_goes_between_two_pages_moves_nothing_else(gateway: Gateway) -> None:
+async def test_changes_between_two_pages_shift_no_other_items(gateway: Gateway) -> None:
     for name in ("a", "c", "e"):
         await gateway.http.put(f"/v1/profiles/{name}", json={"base": "grounded"})
     first = (await gateway.http.get("/v1/profiles", params={"page_size": 8})).json()
@@ -290,4 +290,6 @@ async def test_what_comes_or_goes_between_two_pages_moves_nothing_else(gateway: 
     await gateway.http.delete("/v1/profiles/c")
     await gateway.http.put("/v1/profiles/b", json={"base": "grounded"})
     rest = {"page_size": 8, "page_token": first["next_page_token"]}
-    assert [each["name"] for each in (await gateway.http.get("/v1/profiles", params=rest)).json()["profiles"]] == ["e"]
+    assert [
+        profile["name"] for profile in (await gateway.http.get("/v1/profiles", params=rest)).json()["profiles"]
+    ] == ["e"]

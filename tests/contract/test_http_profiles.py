@@ -30,7 +30,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
         yield running
 
 
-async def test_an_own_profile_is_kept_listed_and_used(gateway: Gateway, database: Database) -> None:
+async def test_an_own_profile_is_stored_listed_and_used(gateway: Gateway, database: Database) -> None:
     put = await gateway.http.put("/v1/profiles/support", json=OWN)
     assert put.status_code == 200
     assert (put.json()["name"], put.json()["version"], put.json()["changes"]) == ("support", 1, OWN["changes"])
@@ -60,7 +60,7 @@ async def test_each_change_is_a_version_and_earlier_ones_can_be_named(gateway: G
     assert (await gateway.http.put("/v1/profiles/support", json=OWN)).json()["version"] == 4
 
 
-async def test_versions_that_come_at_the_same_time_are_all_kept(gateway: Gateway) -> None:
+async def test_simultaneous_changes_all_become_versions(gateway: Gateway) -> None:
     made = await asyncio.gather(*(gateway.http.put("/v1/profiles/busy", json=OWN) for _ in range(3)))
     assert sorted(entry.json()["version"] for entry in made) == [1, 2, 3]
 
@@ -93,7 +93,7 @@ async def test_versions_that_come_at_the_same_time_are_all_kept(gateway: Gateway
         ("support", {"base": "grounded", "changes": {"answer_language": "a\nb"}}, 422, "changes.answer_language"),
     ],
 )
-async def test_what_can_not_be_is_refused(
+async def test_invalid_profiles_are_refused(
     gateway: Gateway, name: str, body: dict[str, Any], status: int, field: str | None
 ) -> None:
     response = await gateway.http.put(f"/v1/profiles/{name}", json=body)
@@ -110,7 +110,7 @@ async def test_a_request_changes_single_fields(gateway: Gateway) -> None:
     assert policy.marker_style == generator_pb2.MARKER_STYLE_REF
     assert policy.instructions == "Be brief."
     assert len(gateway.fakes.generator.assessed) == 1
-    # A profile shows what it shows: the judgement is with the stored message.
+    # This profile doesn't show the assessment: it is only stored with the message.
     assert "assessment" not in [frame.event for frame in frames]
     wrong = await gateway.http.post("/v1/chat", json={**QUESTION, "options": {"top_k": 31}})
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "options.top_k")
@@ -134,7 +134,7 @@ async def test_a_library_of_a_tenants_own_is_read_whole_within_its_budget(gatewa
     response = await gateway.http.post("/v1/chat", json={**QUESTION, "profile": "small", "stream": False})
     assert response.status_code == 200, response.text
     assert gateway.fakes.retriever.plans[-1].strategy == retriever_pb2.STRATEGY_LIBRARY
-    assert gateway.fakes.retriever.plans[-1].max_tokens == 18_500 - 2_500  # less what history takes
+    assert gateway.fakes.retriever.plans[-1].max_tokens == 18_500 - 2_500  # minus the budget for history
     assert not gateway.fakes.retriever.searches
     gateway.fakes.retriever.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
     await gateway.http.post("/v1/chat", json={**QUESTION, "profile": "small", "stream": False})

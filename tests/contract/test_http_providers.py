@@ -1,4 +1,4 @@
-"""Tenants' own providers over HTTP: write-only secrets, who may change what, what a request then carries, C10."""
+"""Tenants' own providers over HTTP: write-only secrets, permissions, what requests carry, missing providers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_provider_is_shown_without_its_secrets(gateway: Gateway, databas
     assert (spec.api_key, spec.api_base, spec.user_id) == (CANARY, BASE, "local")
 
 
-async def test_a_failed_test_call_is_saved_and_said(gateway: Gateway) -> None:
+async def test_a_failed_test_call_is_stored_and_reported(gateway: Gateway) -> None:
     gateway.fakes.generator.sealing.test = common_pb2.ProviderTest(
         tried=True, ok=False, reason="PROVIDER_AUTH", text="The model provider refused the credentials.", status=401
     )
@@ -98,7 +98,7 @@ async def test_a_failed_test_call_is_saved_and_said(gateway: Gateway) -> None:
     assert gateway.fakes.generator.sealing.specs[-1].skip_test
 
 
-async def test_saving_again_replaces_everything_and_deleting_ends_it(gateway: Gateway) -> None:
+async def test_saving_again_replaces_a_provider_and_deleting_removes_it(gateway: Gateway) -> None:
     await put(gateway.http, "chat", {**OWN, "fallbacks": [{"model": "extractive"}, {"provider": "openai"}]})
     shown = await put(gateway.http, "chat", {"provider": "ollama", "api_base": BASE})
     assert (shown["has_key"], shown["model"], shown["fallbacks"]) == (False, "ollama-default", [])
@@ -131,7 +131,7 @@ async def test_a_wrong_body_names_its_field_and_not_its_values(
     assert CANARY not in response.text
 
 
-async def test_what_sealing_refuses_is_said_with_its_place(gateway: Gateway) -> None:
+async def test_a_refusal_to_seal_is_reported_with_its_field(gateway: Gateway) -> None:
     sealing = gateway.fakes.generator.sealing
     sealing.seal_error = InvalidArgument("not there", reason="PROVIDER_ADDRESS")
     response = await gateway.http.put("/v1/providers/chat", json=OWN)
@@ -164,7 +164,7 @@ async def test_a_chat_carries_the_sealed_providers_and_their_fallbacks(gateway: 
     assert fakes.embedder.requests[-1].HasField("provider")
 
 
-async def test_a_model_that_a_chat_names_is_one_of_the_own_providers(gateway: Gateway) -> None:
+async def test_a_model_named_in_a_chat_is_a_model_of_the_own_provider(gateway: Gateway) -> None:
     await put(gateway.http, "chat", OWN)
     await gateway.stream("/v1/chat", {**QUESTION, "model": "own-2"})
     assert gateway.fakes.generator.requests[-1].provider.model == "own-2"
@@ -176,7 +176,7 @@ async def test_without_own_providers_a_call_carries_none(gateway: Gateway) -> No
     assert not gateway.fakes.embedder.requests[-1].HasField("provider")
 
 
-async def test_the_users_own_counts_before_the_organisations(database: Database) -> None:
+async def test_a_users_own_provider_precedes_the_organisations(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         owner, member, other = await clients(database, gateway, ("acme", "ana"), ("acme", "bob"), ("other", "ana"))
         refused = await member.put("/v1/providers/chat?scope=org", json=OWN)
@@ -236,7 +236,7 @@ async def test_c10_holds_for_the_simple_api_and_the_search(gateway: Gateway) -> 
     assert (await gateway.http.post("/v1/search", json={"query": "x", "mode": "lexical"})).status_code == 200
 
 
-async def test_c10_an_operator_may_offer_nothing(database: Database) -> None:
+async def test_c10_an_operator_may_offer_no_models(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, offered_providers="embedding") as gateway:
         await check_missing(gateway, "/v1/chat", QUESTION, ["chat"])
         await put(gateway.http, "chat", OWN)
@@ -244,7 +244,7 @@ async def test_c10_an_operator_may_offer_nothing(database: Database) -> None:
         assert frames[-1].event == "done"
 
 
-async def test_demanding_own_providers_leaves_out_the_operators_models(gateway: Gateway) -> None:
+async def test_requiring_own_providers_hides_the_operators_models(gateway: Gateway) -> None:
     gateway.fakes.embedder.own_space = gateway.fakes.retriever.space
     await gateway.http.patch("/v1/providers", json={"require_own": True})
     await put(gateway.http, "chat", {**OWN, "fallbacks": [{"model": "extractive"}, {"provider": "openai"}]})
@@ -296,14 +296,14 @@ def rotate(database: Database, gateway: Gateway, *, keyed: bool = True) -> subpr
     )
 
 
-async def test_rotation_wraps_every_tenants_rows_again(database: Database) -> None:
+async def test_rotation_rewraps_every_tenants_rows(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         fakes.embedder.own_space = fakes.retriever.space
         ana, bob = await clients(database, gateway, ("acme", "ana"), ("other", "bob"))
         await put(ana, "chat?scope=org", {**OWN, "fallbacks": [{"model": "extractive"}, {"provider": "openai"}]})
         await put(ana, "chat", OWN)
         await put(bob, "embedding", OWN)
-        with psycopg.connect(database.dsn("postgres")) as connection:  # as a gateway of the version before saved it
+        with psycopg.connect(database.dsn("postgres")) as connection:  # as a gateway of the previous version stored it
             connection.execute(
                 "UPDATE chat.providers SET sealed_api_base = 'k1:base', has_key = NULL, has_api_base = NULL"
                 " WHERE type = 'embedding'"

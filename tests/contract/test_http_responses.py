@@ -177,7 +177,7 @@ async def test_an_answer_that_is_cut_is_incomplete(
 
 
 @pytest.mark.client("openai", "Responses stored, read, continued by `previous_response_id`, deleted")
-async def test_a_response_is_kept_read_continued_and_deleted(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_a_response_is_stored_read_continued_and_deleted(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="documents", input=QUESTION, metadata={"n": "1"}, tools=SEARCH)
     read = await client.responses.retrieve(first.id)
     assert (read.id, read.output_text, read.created_at) == (first.id, first.output_text, first.created_at)
@@ -210,7 +210,7 @@ async def test_a_response_is_kept_read_continued_and_deleted(gateway: Gateway, c
     assert (await gateway.http.get("/v1/conversations")).json()["conversations"] == []
 
 
-async def test_what_is_not_to_be_stored_is_not(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_a_response_with_store_false_is_not_stored(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="documents", input=QUESTION)
     second = await client.responses.create(
         model="documents", input="And why?", previous_response_id=first.id, store=False
@@ -296,7 +296,7 @@ async def test_a_vector_store_is_a_collection_and_its_filters_are_ours(
         ({"type": "or", "filters": [{"type": "eq", "key": "a"}]}, "tools.0.filters.filters.0.value"),
     ],
 )
-async def test_a_filter_that_cannot_be_read_is_refused_where_it_is_wrong(
+async def test_an_invalid_filter_is_refused_at_the_wrong_field(
     client: openai.AsyncOpenAI, filters: dict[str, Any], at: str
 ) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as caught:
@@ -384,7 +384,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "at"), WRONG)
-async def test_what_cannot_be_done_is_refused_at_its_place(
+async def test_unsupported_values_are_refused_at_their_field(
     client: openai.AsyncOpenAI, changes: dict[str, Any], at: str
 ) -> None:
     body = {"input": QUESTION} | {name: value for name, value in changes.items() if name != "extra_body"}
@@ -396,7 +396,7 @@ async def test_what_cannot_be_done_is_refused_at_its_place(
     assert caught.value.param.startswith(at)
 
 
-async def test_a_key_answers_once_and_with_the_same_ids(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_a_repeated_key_returns_the_same_answer_and_ids(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     headers = {"Idempotency-Key": "k1"}
     first = await client.responses.create(model="documents", input=QUESTION, extra_headers=headers)
     again = await client.responses.create(model="documents", input=QUESTION, extra_headers=headers)
@@ -406,7 +406,7 @@ async def test_a_key_answers_once_and_with_the_same_ids(gateway: Gateway, client
         await client.responses.create(model="documents", input="Another?", extra_headers=headers)
 
 
-async def test_who_leaves_a_stream_stops_the_provider(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_a_client_that_leaves_a_stream_stops_the_provider(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def endless(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
         while True:
@@ -442,7 +442,7 @@ async def test_nobody_else_reads_continues_or_deletes_a_response(database: Datab
                 response = await people.call(user, method, path, **({} if body is None else {"json": body}))
                 assert response.status_code == 404, (method, path)
                 assert response.json()["error"]["code"] == "run_not_found"
-        fakes.retriever.known = set()  # the document is hidden from bob since
+        fakes.retriever.known = set()  # the document is hidden from bob now
 
         async def is_withheld() -> bool:
             read = (await people.call("bob", "GET", f"/v1/responses/{name}")).json()

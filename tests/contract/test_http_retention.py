@@ -1,4 +1,4 @@
-"""Conversations go when their organisation's time for them is over, with all that was kept of them; no others do."""
+"""Conversations are deleted with all their data when their organisation's retention period ends, and no others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def sweep(gateway: Gateway, database: Database) -> None:
         await pool.close()
 
 
-async def test_old_conversations_go_and_others_stay(gateway: Gateway, database: Database) -> None:
+async def test_old_conversations_are_deleted_and_others_stay(gateway: Gateway, database: Database) -> None:
     ada = bearer((await key_for(database, "acme", "ada"))["key"])
     other = bearer((await key_for(database, "other", "mallory"))["key"])
     titles = ("old", "running", "young", "foreign")
@@ -56,7 +56,7 @@ async def test_old_conversations_go_and_others_stay(gateway: Gateway, database: 
             b"UPDATE chat.exchanges SET state = 'running', ended_at = NULL, lease_until = now() + interval '1 hour'"
             b" WHERE conversation_id = (SELECT conversation_id FROM chat.conversations WHERE title LIKE 'running%')"
         )
-    await sweep(gateway, database)  # without a policy nothing goes
+    await sweep(gateway, database)  # without a policy nothing is deleted
     assert len(rows(database, "SELECT FROM chat.conversations")) == 4
     assert (await gateway.http.get(PATH, headers=ada)).json() == NO_POLICY
     assert (await gateway.http.put(PATH, json={"conversation_days": 30}, headers=ada)).status_code == 200
@@ -68,13 +68,13 @@ async def test_old_conversations_go_and_others_stay(gateway: Gateway, database: 
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("ANALYZE")
     assert list(canary.find_in_database(database.owner_dsn, CANARY)) == []
-    # What the chats cost is still known.
+    # The chats' costs are still recorded.
     assert len(rows(database, "SELECT FROM chat.exchanges WHERE org_id = 'acme'")) == 3
     await gateway.services.trail.flush()
     params = {"action": "conversation.expire"}
     events = (await gateway.http.get("/v1/admin/audit", params=params, headers=ada)).json()["events"]
     assert [event["objects"] for event in events] == [["conversations:1"]]
-    # Once the policy is gone, nothing goes any more.
+    # Without the policy, nothing more is deleted.
     assert (await gateway.http.put(PATH, json={"conversation_days": None}, headers=ada)).status_code == 200
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("UPDATE chat.conversations SET updated_at = now() - interval '9 years'")
@@ -82,7 +82,7 @@ async def test_old_conversations_go_and_others_stay(gateway: Gateway, database: 
     assert len(rows(database, "SELECT FROM chat.conversations")) == 3
 
 
-async def test_who_may_say_how_long_and_what(gateway: Gateway, database: Database) -> None:
+async def test_only_admins_set_a_valid_retention_period(gateway: Gateway, database: Database) -> None:
     ada = bearer((await key_for(database, "acme", "ada"))["key"])
     bob = bearer((await key_for(database, "acme", "bob"))["key"])
     await gateway.http.put("/v1/admin/users/bob/role", json={"role": "editor"}, headers=ada)
@@ -102,12 +102,12 @@ async def test_who_may_say_how_long_and_what(gateway: Gateway, database: Databas
     assert "refused" in {event["outcome"] for event in events["events"]}
 
 
-async def test_a_gateway_of_the_version_before_leaves_documents_their_time(
+async def test_a_gateway_of_the_previous_version_keeps_the_documents_period(
     gateway: Gateway, database: Database
 ) -> None:
     ada = bearer((await key_for(database, "acme", "ada"))["key"])
     await gateway.http.put(PATH, json={"conversation_days": 30, "document_days": 60}, headers=ada)
-    drop = "DELETE FROM chat.retention_policies WHERE org_id = %s"  # as it says that conversations are kept
+    drop = "DELETE FROM chat.retention_policies WHERE org_id = %s"  # its statement to keep conversations
     with psycopg.connect(database.dsn("citewire_chat")) as connection:
         connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
         connection.execute(drop, ["acme"])

@@ -1,4 +1,4 @@
-"""Chat runs that outlive their reader: resumed on any gateway, stopped from any, and nobody else's."""
+"""Chat runs that outlive their reader: resumed or stopped on any gateway, and only by their user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATES = "SELECT state, reason FROM chat.exchanges ORDER BY started_at"
 
 
 class SlowAnswer:
-    """An answer of 40 words: `free` of them at once, the others when they are let."""
+    """An answer of 40 words: `free` of them come at once, the others when `go_on` is set."""
 
     def __init__(self, free: int) -> None:
         self.free = free
@@ -60,7 +60,7 @@ async def fakes() -> AsyncIterator[Fakes]:
 
 @asynccontextmanager
 async def asked(gateway: Gateway, words: int, **more: object) -> AsyncGenerator[tuple[str, list[Frame]]]:
-    """Asks, and yields the run's id and its frames until so many words came; the reader leaves at the block's end."""
+    """Asks, and yields the run's id and its frames once so many words have come; the reader leaves at the end."""
     async with gateway.http.stream("POST", "/v1/chat", json={**QUESTION, **more}) as response:
         assert response.status_code == 200
         text, pieces = "", response.aiter_text()
@@ -72,7 +72,7 @@ async def asked(gateway: Gateway, words: int, **more: object) -> AsyncGenerator[
 
 
 async def resume(gateway: Gateway, run: str, after: str | None = None) -> list[Frame]:
-    """The rest of a run."""
+    """Returns the rest of a run's frames."""
     headers = {} if after is None else {"Last-Event-ID": after}
     response = await gateway.http.get(f"/v1/chat/{run}/events", headers=headers)
     assert response.status_code == 200, response.text
@@ -119,7 +119,7 @@ async def test_a_reader_who_leaves_stops_a_run_without_grace(database: Database,
         assert (response.status_code, response.json()["reason"]) == (404, "RUN_NOT_FOUND")
 
 
-async def test_a_run_that_nobody_comes_back_to_stops_after_its_grace(database: Database, fakes: Fakes) -> None:
+async def test_a_run_without_a_reader_stops_after_its_grace_period(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as gateway:
         async with asked(gateway, words=7, grace_seconds=1) as (run, seen):
@@ -195,9 +195,11 @@ async def test_a_run_without_grace_is_stopped_too(database: Database, fakes: Fak
 
 
 def ends() -> Counter[str]:
-    """How many runs ended in which way, on the gateways of this process."""
+    """The numbers of runs by outcome, over the gateways of this process."""
     outcomes = ("done", "cancelled", "failed", "lost")
-    values = {each: REGISTRY.get_sample_value("citewire_runs_total", {"outcome": each}) or 0 for each in outcomes}
+    values = {
+        outcome: REGISTRY.get_sample_value("citewire_runs_total", {"outcome": outcome}) or 0 for outcome in outcomes
+    }
     return Counter({outcome: int(value) for outcome, value in values.items()})
 
 
@@ -219,7 +221,7 @@ async def test_a_run_whose_gateway_is_gone_is_lost(
         async with asked(first, words=7, grace_seconds=15) as (run, seen):
             await until_rows(database, "SELECT max(last_sequence) FROM chat.run_events", [(9,)])
             monkeypatch.setattr(RunStore, "watch", watch_again)
-            await gone.wait()  # or it would renew the lease before the other looks
+            await gone.wait()  # otherwise it would renew the lease before the other gateway looks
             await write(database, "UPDATE chat.exchanges SET lease_until = now() - interval '1 second' RETURNING 1")
             frames = await resume(second, run, seen[3].id)
             assert [frame.raw for frame in frames[:-2]] == [frame.raw for frame in seen[4:]]
@@ -227,7 +229,7 @@ async def test_a_run_whose_gateway_is_gone_is_lost(
             assert (frames[-2].data["reason"], frames[-2].data["last_sequence"]) == ("RUN_LOST", int(seen[-1].id or 0))
             assert [frame.id for frame in frames[-2:]] == [str(len(seen) + 1), str(len(seen) + 2)]
         back.set()
-        # Its gateway lives after all: it notices, and doesn't go on beside what readers were told.
+        # Its gateway is alive after all: it notices, and stops the run that readers were told is lost.
         await until_rows(database, STATES, [("failed", "ORPHANED")])
         await wait_until(lambda: fakes.generator.ended == ["cancelled"])
         again = await resume(second, run, "20")
@@ -235,7 +237,7 @@ async def test_a_run_whose_gateway_is_gone_is_lost(
     assert ends() - before == Counter(lost=1)
 
 
-async def test_what_was_seen_whole_isnt_sent_again(database: Database, fakes: Fakes) -> None:
+async def test_a_run_that_was_read_to_its_end_is_not_sent_again(database: Database, fakes: Fakes) -> None:
     async with running_gateway(database, fakes) as gateway:
         response = await gateway.http.post("/v1/chat", json={**QUESTION, "grace_seconds": 1})
         frames, run = frames_of(response.text), response.headers["citewire-run"]
@@ -262,7 +264,7 @@ async def test_a_grace_out_of_range_is_refused(database: Database, fakes: Fakes,
         assert (response.status_code, response.json()["errors"][0]["field"]) == (422, next(iter(fields)))
 
 
-async def test_events_are_swept_when_their_time_is_over(database: Database, fakes: Fakes) -> None:
+async def test_expired_events_are_swept(database: Database, fakes: Fakes) -> None:
     async with running_gateway(database, fakes) as gateway:
         response = await gateway.http.post("/v1/chat", json={**QUESTION, "grace_seconds": 1})
         run = response.headers["citewire-run"]
@@ -276,7 +278,7 @@ async def test_events_are_swept_when_their_time_is_over(database: Database, fake
         assert (await gateway.http.get(f"/v1/chat/{run}/events")).json()["reason"] == "RUN_NOT_FOUND"
 
 
-async def test_a_deleted_conversation_takes_its_events_along(database: Database, fakes: Fakes) -> None:
+async def test_events_are_deleted_with_their_conversation(database: Database, fakes: Fakes) -> None:
     async with running_gateway(database, fakes) as gateway:
         response = await gateway.http.post("/v1/chat", json={**QUESTION, "grace_seconds": 1})
         conversation = frames_of(response.text)[0].data["conversation_id"]
@@ -315,7 +317,7 @@ async def test_nobody_else_reads_or_stops_a_run(database: Database, fakes: Fakes
         await pool.close()
 
 
-async def test_a_run_is_erased_with_a_document_that_it_names(database: Database, fakes: Fakes) -> None:
+async def test_a_run_is_erased_with_a_document_that_it_cites(database: Database, fakes: Fakes) -> None:
     fakes.retriever.results = [result(1)]
     async with running_gateway(database, fakes) as gateway:
         response = await gateway.http.post(
@@ -333,7 +335,7 @@ async def test_a_run_is_erased_with_a_document_that_it_names(database: Database,
         assert frames_of(gone.text)[0].event == "error"
 
 
-async def test_who_may_not_see_a_document_any_more_gets_nothing_of_the_run(database: Database, fakes: Fakes) -> None:
+async def test_a_user_who_lost_access_to_a_document_cannot_resume_the_run(database: Database, fakes: Fakes) -> None:
     async with running_gateway(database, fakes) as gateway:
         response = await gateway.http.post("/v1/chat", json={**QUESTION, "grace_seconds": 1})
         fakes.retriever.hidden["local"] = {7}
@@ -341,7 +343,7 @@ async def test_who_may_not_see_a_document_any_more_gets_nothing_of_the_run(datab
         assert [frame.event for frame in frames] == ["error", "done"]
 
 
-async def test_a_run_that_names_no_conversation_lasts_in_every_dialect(database: Database, fakes: Fakes) -> None:
+async def test_a_run_without_a_conversation_can_be_resumed_in_every_dialect(database: Database, fakes: Fakes) -> None:
     """A run of OpenAI's API is resumed as a native stream."""
     async with running_gateway(database, fakes) as gateway:
         body = {

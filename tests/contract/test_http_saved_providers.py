@@ -42,18 +42,18 @@ async def put(gateway: Gateway, path: str, body: Json) -> Json:
 
 
 async def saved(gateway: Gateway) -> dict[str, bool]:
-    """The names of what is saved, and whether it is active."""
+    """The saved providers' names, and whether they are active."""
     listed = (await gateway.http.get("/v1/providers")).json()["providers"]
     return {f"{each['type']}/{each['scope']}/{each['name']}": each["active"] for each in listed}
 
 
 async def asked_model(gateway: Gateway) -> str:
-    """The own model that a chat asks; "" is the operator's."""
+    """The tenant's own model that a chat uses; "" if it uses the operator's."""
     await gateway.stream("/v1/chat", QUESTION)
     return gateway.fakes.generator.requests[-1].provider.model
 
 
-async def test_one_of_several_is_active_and_another_becomes_it(gateway: Gateway) -> None:
+async def test_one_of_several_is_active_until_another_is_activated(gateway: Gateway) -> None:
     first = await put(gateway, "chat", own("one", fallbacks=[{"model": "extractive"}]))
     assert (first["name"], first["active"]) == ("default", True)
     second = await put(gateway, "chat/work", own("two", fallbacks=[{"provider": "openai"}, {"model": "extractive"}]))
@@ -74,7 +74,7 @@ async def test_one_of_several_is_active_and_another_becomes_it(gateway: Gateway)
     assert await saved(gateway) == {"chat/user/work": True, "chat/user/default": False}
 
 
-async def test_a_saved_one_is_tried_out_active_or_not_and_says_what_went_wrong(gateway: Gateway) -> None:
+async def test_a_saved_provider_is_tested_active_or_not(gateway: Gateway) -> None:
     await put(gateway, "chat", own("one"))
     await put(gateway, "chat/work", own("two"))
     for path, fakes in (("chat/default", gateway.fakes.generator), ("chat/work", gateway.fakes.generator)):
@@ -84,7 +84,7 @@ async def test_a_saved_one_is_tried_out_active_or_not_and_says_what_went_wrong(g
         assert tried.status_code == 200
         expected = {"tried": True, "ok": False, "text": refused.text, "reason": "PROVIDER_AUTH", "status": 401}
         assert tried.json()["test"] == expected
-        assert (await gateway.http.get(f"/v1/providers/{path}")).json()["test"] == expected, "it is kept"
+        assert (await gateway.http.get(f"/v1/providers/{path}")).json()["test"] == expected, "the result must be stored"
         fakes.sealing.test = common_pb2.ProviderTest(tried=True, ok=True, text="The provider answered.", status=200)
         assert (await gateway.http.post(f"/v1/providers/{path}:test")).json()["test"]["ok"] is True
     assert await saved(gateway) == {"chat/user/default": True, "chat/user/work": False}, "nothing else has changed"
@@ -92,13 +92,13 @@ async def test_a_saved_one_is_tried_out_active_or_not_and_says_what_went_wrong(g
     assert (missing.status_code, missing.json()["reason"]) == (404, "PROVIDER_NOT_FOUND")
 
 
-async def test_saving_replaces_what_has_the_name(gateway: Gateway) -> None:
+async def test_saving_replaces_the_provider_of_that_name(gateway: Gateway) -> None:
     await put(gateway, "chat/a", own("a1", fallbacks=[{"model": "extractive"}] * 3))
     assert await asked_model(gateway) == ""
     assert (await put(gateway, "chat/a", own("a2")))["fallbacks"] == []
     assert (await put(gateway, "chat/b?activate=true", own("b1")))["active"]
     assert await asked_model(gateway) == "b1"
-    assert (await put(gateway, "chat/b", own("b2")))["active"]  # it stays active, though nobody says so again
+    assert (await put(gateway, "chat/b", own("b2")))["active"]  # it stays active, although the request doesn't say so
     assert (await put(gateway, "chat", own("b3")))["name"] == "b"  # the route without a name is the active one's
     assert (await put(gateway, "chat/a?activate=true", own("a3")))["active"]
     assert await asked_model(gateway) == "a3"
@@ -106,7 +106,7 @@ async def test_saving_replaces_what_has_the_name(gateway: Gateway) -> None:
     assert (await gateway.http.get("/v1/providers/chat/b")).json()["model"] == "b3"
 
 
-async def test_types_and_owners_are_apart(gateway: Gateway) -> None:
+async def test_types_and_owners_are_separate(gateway: Gateway) -> None:
     gateway.fakes.embedder.own_space = gateway.fakes.retriever.space
     await put(gateway, "chat/x?scope=org&activate=true", own("org-x"))
     await put(gateway, "chat/x", own("user-x"))
@@ -119,7 +119,7 @@ async def test_types_and_owners_are_apart(gateway: Gateway) -> None:
     assert ([each["model"] for each in page["providers"]], page["next_page_token"]) == (["user-x"], "")
 
 
-async def test_a_caller_goes_back_to_the_servers_own(gateway: Gateway) -> None:
+async def test_a_caller_returns_to_the_servers_provider(gateway: Gateway) -> None:
     await put(gateway, "chat/x?scope=org&activate=true", own("org-x"))
     await put(gateway, "chat/work?activate=true", own("mine", fallbacks=[{"model": "extractive"}]))
     assert await asked_model(gateway) == "mine"
@@ -128,7 +128,7 @@ async def test_a_caller_goes_back_to_the_servers_own(gateway: Gateway) -> None:
     assert await asked_model(gateway) == "org-x"
     assert (await gateway.http.post("/v1/providers/chat:deactivate?scope=org")).json()["name"] == "x"
     assert await asked_model(gateway) == ""
-    # It is all there, with its key, and comes back.
+    # The provider and its key are still stored, and it can be activated again.
     assert (await gateway.http.post("/v1/providers/chat/work:activate")).json()["fallbacks"] == [
         {"model": "extractive"}
     ]
@@ -162,7 +162,7 @@ async def test_a_wrong_name_is_refused(gateway: Gateway, name: str) -> None:
     assert [error["field"] for error in response.json()["errors"]] == ["name"]
 
 
-async def test_no_more_fit_than_twenty(gateway: Gateway) -> None:
+async def test_at_most_twenty_providers_are_saved(gateway: Gateway) -> None:
     body = own("m", test=False)
     for number in range(MOST_SAVED):
         await put(gateway, f"chat/p{number}?activate={'true' if number == 3 else 'false'}", body)
@@ -172,7 +172,7 @@ async def test_no_more_fit_than_twenty(gateway: Gateway) -> None:
     await put(gateway, "chat", body)
 
 
-async def test_who_changes_at_the_same_time_leaves_one_active(gateway: Gateway, database: Database) -> None:
+async def test_simultaneous_changes_leave_one_active(gateway: Gateway, database: Database) -> None:
     names = ("a", "b", "c", "d")
     await asyncio.gather(*(put(gateway, f"chat/{name}?activate=true", own(name)) for name in names))
     await asyncio.gather(*(gateway.http.post(f"/v1/providers/chat/{name}:activate") for name in names * 2))
@@ -182,7 +182,7 @@ async def test_who_changes_at_the_same_time_leaves_one_active(gateway: Gateway, 
     assert len(active) == 1
 
 
-async def test_a_rotation_reaches_those_that_wait(gateway: Gateway, database: Database) -> None:
+async def test_a_rotation_includes_inactive_providers(gateway: Gateway, database: Database) -> None:
     await put(gateway, "chat/a", own("a", fallbacks=[{"provider": "openai", "api_key": "sk-2"}]))
     await put(gateway, "chat/b?activate=true", own("b"))
     pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
@@ -209,11 +209,11 @@ def test_both_tables_have_the_same_columns(database: Database) -> None:
     )
     active, waiting = ([row[1:] for row in columns if row[0] == name] for name in ("providers", "saved_providers"))
     assert len(active) > 10
-    assert active == waiting  # one is moved into the other as it is
+    assert active == waiting  # rows move between the tables unchanged
 
 
-def test_the_version_before_reads_and_writes_the_active_one(database: Database) -> None:
-    """Its statements, word for word, while the migration is done and the version before still serves."""
+def test_the_previous_version_reads_and_writes_the_active_provider(database: Database) -> None:
+    """Its literal statements: it still serves after the migration."""
     with psycopg.connect(database.dsn("citewire_chat")) as connection:
         connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
         for model in ("one", "two"):

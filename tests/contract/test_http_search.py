@@ -24,7 +24,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
         yield running
 
 
-async def test_metadata_comes_where_it_is_asked_for(gateway: Gateway) -> None:
+async def test_metadata_is_returned_on_request(gateway: Gateway) -> None:
     described = result(1, tags=["finance"])
     described.chunk.metadata.update({"author": "Kim", "year": 2024, "nested": {"a": [1, None]}})
     gateway.fakes.retriever.results = [described, result(2)]
@@ -85,7 +85,7 @@ async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
     )
 
 
-async def test_a_lexical_search_has_its_question_embedded_too(gateway: Gateway) -> None:
+async def test_the_query_of_a_lexical_search_is_embedded_too(gateway: Gateway) -> None:
     await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "lexical"})
     await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "hybrid"})
     lexical, hybrid = gateway.fakes.retriever.searches
@@ -93,7 +93,7 @@ async def test_a_lexical_search_has_its_question_embedded_too(gateway: Gateway) 
     assert len(lexical.vector) == len(hybrid.vector) == 16
 
 
-async def test_a_lexical_search_works_without_an_embedder_but_for_a_lowest_score(gateway: Gateway) -> None:
+async def test_a_lexical_search_without_a_minimum_score_needs_no_embedder(gateway: Gateway) -> None:
     gateway.fakes.embedder.log.errors["embed"] = Unavailable("no model", reason="SERVICE_UNAVAILABLE")
     gateway.fakes.retriever.results = [result(1)]
     gateway.fakes.retriever.results[0].ClearField("score")
@@ -105,10 +105,10 @@ async def test_a_lexical_search_works_without_an_embedder_but_for_a_lowest_score
     assert (await gateway.http.post("/v1/search", json={**body, "min_score": 0.5})).status_code == 503
 
 
-async def test_a_search_says_whether_its_results_have_to_do_with_the_question(gateway: Gateway) -> None:
+async def test_a_search_says_whether_its_results_are_off_topic(gateway: Gateway) -> None:
     body = (await gateway.http.post("/v1/search", json={"query": "revenue"})).json()
     assert body["off_topic"] is False
-    assert gateway.fakes.retriever.searches[0].query == "revenue"  # words count beside the vector
+    assert gateway.fakes.retriever.searches[0].query == "revenue"  # sent besides the vector
     gateway.fakes.retriever.results = [result(1, 0.0)]
     assert (await gateway.http.post("/v1/search", json={"query": "revenue"})).json()["off_topic"] is True
 
@@ -127,7 +127,7 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     assert response.json()["rerank"] == {"candidates": 5, "ranked": 5}
 
 
-async def test_a_rerank_has_its_time_and_an_order_that_was_asked_for_alone_has_any(gateway: Gateway) -> None:
+async def test_a_rerank_has_a_time_limit_unless_it_is_the_request_itself(gateway: Gateway) -> None:
     gateway.fakes.retriever.results = [result(number, 0.9) for number in range(1, 6)]
     await gateway.http.post("/v1/search", json={"query": "x", "rerank": True})
     await gateway.http.post("/v1/search", json={"query": "x", "rerank": True, "rerank_seconds": 1.25})
@@ -145,7 +145,7 @@ async def test_a_rerank_has_its_time_and_an_order_that_was_asked_for_alone_has_a
     assert embedder.rerank_seconds[-1] > 10
 
 
-async def test_what_a_rerank_had_no_time_for_follows_in_the_order_of_the_search(gateway: Gateway) -> None:
+async def test_results_not_reranked_in_time_follow_in_the_order_of_the_search(gateway: Gateway) -> None:
     gateway.fakes.retriever.results = [result(number, 0.9 - number / 100) for number in range(1, 6)]
     gateway.fakes.embedder.scored = 2
     response = (await gateway.http.post("/v1/search", json={"query": "x", "top_k": 4, "rerank": True})).json()
@@ -219,7 +219,7 @@ async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway
     assert gateway.fakes.embedder.requests == []
 
 
-async def test_a_full_embedder_is_said_with_when_to_come_back(gateway: Gateway) -> None:
+async def test_a_full_embedder_is_reported_with_retry_after(gateway: Gateway) -> None:
     gateway.fakes.embedder.log.errors["embed"] = Unavailable("the queue is full", reason="OVERLOADED", retry_after=3.2)
     response = await gateway.http.post("/v1/search", json={"query": "x"})
     assert (response.status_code, response.headers["retry-after"]) == (503, "4")

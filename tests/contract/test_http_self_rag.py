@@ -1,4 +1,4 @@
-"""`/api/rag-chat/stream`: body, frames and their order are exactly those of the self-reflective API."""
+"""`/api/rag-chat/stream`: the body, the frames and their order are exactly those of the self-reflective API."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
         yield running
 
 
-async def test_the_frames_are_literally_these(gateway: Gateway) -> None:
+async def test_the_frames_are_exactly_as_documented(gateway: Gateway) -> None:
     response = await gateway.http.post(PATH, json=QUESTION)
     assert response.text == (
         "event: decision\n"
@@ -65,7 +65,7 @@ async def test_the_frames_are_literally_these(gateway: Gateway) -> None:
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
 
 
-async def test_the_same_in_one_piece(gateway: Gateway) -> None:
+async def test_the_answer_without_a_stream(gateway: Gateway) -> None:
     response = await gateway.http.post("/api/rag-chat", json=QUESTION)
     body = response.json()
     streamed = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
@@ -81,7 +81,7 @@ async def test_the_same_in_one_piece(gateway: Gateway) -> None:
     assert refused.status_code == 422
 
 
-async def test_a_model_judges_relevance_where_the_request_wants_it(gateway: Gateway) -> None:
+async def test_a_model_judges_relevance_on_request(gateway: Gateway) -> None:
     generator, result_count = gateway.fakes.generator, len(gateway.fakes.retriever.results)
     assert result_count > 1
     irrelevant = range(result_count - 1)
@@ -113,7 +113,7 @@ async def test_a_model_judges_relevance_where_the_request_wants_it(gateway: Gate
     ("scope", "reason"),
     [({"document_ids": [404]}, "DOCUMENT_NOT_FOUND"), ({"collection": "gone"}, "COLLECTION_NOT_FOUND")],
 )
-async def test_what_does_not_exist_is_a_404_before_the_decision(
+async def test_an_unknown_document_is_a_404_before_the_decision(
     gateway: Gateway, scope: dict[str, Any], reason: str
 ) -> None:
     for body in (
@@ -131,13 +131,13 @@ async def test_what_does_not_exist_is_a_404_before_the_decision(
     assert (search.status_code, search.json()["reason"]) == (404, reason)
 
 
-async def test_an_unknown_collection_is_a_404_before_the_decision_here_too(gateway: Gateway) -> None:
+async def test_an_unknown_collection_is_a_404_before_the_decision(gateway: Gateway) -> None:
     for path in (PATH, "/api/rag-chat"):
         response = await gateway.http.post(path, json={**QUESTION, "collection": "gone"})
         assert (response.status_code, response.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
 
 
-async def test_a_retriever_that_is_away_costs_no_answer_that_needs_none(gateway: Gateway) -> None:
+async def test_an_answer_without_retrieval_needs_no_retriever(gateway: Gateway) -> None:
     gateway.fakes.generator.decision = generator_pb2.DecideResponse(needs_retrieval=False, reason="A greeting.")
     gateway.fakes.retriever.log.errors["plan"] = Unavailable("away", reason="SERVICE_UNAVAILABLE")
     response = await gateway.http.post(PATH, json={**QUESTION, "collection": "reports"})
@@ -145,7 +145,7 @@ async def test_a_retriever_that_is_away_costs_no_answer_that_needs_none(gateway:
     assert frames_of(response.text)[-1].event == "done"
 
 
-async def test_what_is_searched_is_the_users_own_articles_and_repositories(gateway: Gateway) -> None:
+async def test_the_users_own_articles_and_repositories_are_searched(gateway: Gateway) -> None:
     await gateway.http.post(PATH, json={**QUESTION, "collection": "Feed", "top_k": 3, "min_score": 0.5})
     search = gateway.fakes.retriever.searches[0]
     assert search.scope.level == retriever_pb2.SCOPE_LEVEL_USER
@@ -163,7 +163,7 @@ async def test_the_defaults(gateway: Gateway) -> None:
     assert asked.policy.context_format == generator_pb2.CONTEXT_FORMAT_TYPED
 
 
-async def test_without_need_there_is_no_retrieval_frame_but_an_assessment(gateway: Gateway) -> None:
+async def test_without_retrieval_there_is_an_assessment_but_no_retrieval_frame(gateway: Gateway) -> None:
     gateway.fakes.generator.decision = generator_pb2.DecideResponse(needs_retrieval=False, reason="A greeting.")
     frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
     assert [frame.event for frame in frames] == ["decision", "content", "content", "content", "assessment", "done"]
@@ -179,7 +179,7 @@ async def test_nothing_found_is_an_empty_retrieval(gateway: Gateway) -> None:
     assert frames[-1].event == "done"
 
 
-async def test_an_assessment_that_can_not_be_had_says_so(gateway: Gateway) -> None:
+async def test_a_failed_assessment_is_reported(gateway: Gateway) -> None:
     away = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
     gateway.fakes.generator.log.errors |= {"decide": away, "assess": away, "rewrite": away}
     frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
@@ -219,7 +219,7 @@ async def test_the_whole_conversation_goes_to_the_model_and_only_the_rewritten_q
     assert asked.question == "What did she write?"
 
 
-async def test_it_keeps_no_conversation(gateway: Gateway, database: Database) -> None:
+async def test_no_conversation_is_stored(gateway: Gateway, database: Database) -> None:
     await gateway.http.post(PATH, json=QUESTION)
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
     assert rows(database, "SELECT profile, dialect, state FROM chat.exchanges") == [("self-rag", "self_rag", "done")]
@@ -240,7 +240,7 @@ async def test_it_keeps_no_conversation(gateway: Gateway, database: Database) ->
         ({"messages": [{"role": "user"}]}, "messages.0"),
     ],
 )
-async def test_what_is_out_of_range_is_a_422_that_names_the_field(
+async def test_values_out_of_range_are_a_422_that_names_the_field(
     gateway: Gateway, change: dict[str, Any], field: str
 ) -> None:
     response = await gateway.http.post(PATH, json={**QUESTION, **change})

@@ -1,4 +1,4 @@
-"""Conversations belong to their user: what others can do with them, and what sharing shows to whom."""
+"""Conversations belong to their user: what others can do with them, and what sharing shows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_nobody_else_reads_or_changes_a_conversation_not_even_an_owner(peo
     assert (await people.call("bob", "GET", path)).json()["title"] == "How much?"
 
 
-async def test_a_shared_one_is_read_and_nothing_more_until_it_is_taken_back(people: People) -> None:
+async def test_a_shared_conversation_can_only_be_read_until_it_is_unshared(people: People) -> None:
     conversation = (await people.ask("bob"))["conversation_id"]
     path = f"/v1/conversations/{conversation}"
     shared = await people.call("bob", "PUT", f"{path}/sharing", json={"users": ["eve", "eve"]})
@@ -88,7 +88,7 @@ async def test_a_shared_one_is_read_and_nothing_more_until_it_is_taken_back(peop
     assert (await people.call("bob", "DELETE", path)).status_code == 204
 
 
-async def test_wrong_sharing_is_refused_by_field(people: People) -> None:
+async def test_invalid_sharing_names_its_field(people: People) -> None:
     path = f"/v1/conversations/{(await people.ask('bob'))['conversation_id']}/sharing"
     for body, field in (
         ({"users": ["a b"]}, "users[0]"),
@@ -102,8 +102,8 @@ async def test_wrong_sharing_is_refused_by_field(people: People) -> None:
         assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_a_reader_sees_no_answer_written_from_what_is_hidden_from_them(people: People) -> None:
-    """The citation's snippet, its quote and the answer's words are gone; the owner still reads them."""
+async def test_a_reader_sees_no_answer_from_documents_hidden_from_them(people: People) -> None:
+    """The citation's snippet, its quote and the answer's text are withheld; the owner still sees them."""
     answer = await people.ask("bob", include=["citation"])
     path = f"/v1/conversations/{answer['conversation_id']}"
     await people.call("bob", "PUT", f"{path}/sharing", json={"organisation": True})
@@ -116,12 +116,12 @@ async def test_a_reader_sees_no_answer_written_from_what_is_hidden_from_them(peo
         assert "Revenue" in (await people.call("bob", "GET", where)).text
     message = (await people.call("eve", "GET", path)).json()["messages"][1]
     assert (message["withheld"], message["citations"], message["cited"]) == (True, [], [])
-    # Whoever loses a right loses it for conversations of their own too.
+    # Users who lose access to a document lose it in their own conversations too.
     people.gateway.fakes.retriever.hidden["bob"] = {7}
     assert SECRET not in (await people.call("bob", "GET", path)).text
 
 
-async def test_what_a_model_is_told_of_the_conversation_leaves_out_what_is_hidden(people: People) -> None:
+async def test_the_history_sent_to_a_model_omits_hidden_answers(people: People) -> None:
     conversation = (await people.ask("bob", profile="grounded"))["conversation_id"]
     people.gateway.fakes.retriever.hidden["bob"] = {7}
     await people.ask("bob", "And?", profile="grounded", conversation_id=conversation)
@@ -129,7 +129,7 @@ async def test_what_a_model_is_told_of_the_conversation_leaves_out_what_is_hidde
     assert given == ["How much?", WITHHELD]
 
 
-async def test_a_kept_answer_is_not_repeated_to_who_lost_the_right(people: People) -> None:
+async def test_a_stored_answer_is_not_replayed_to_a_user_who_lost_access(people: People) -> None:
     key = {"Idempotency-Key": "k1"}
     body = {"question": "How much?", "stream": False}
     first = (await people.call("bob", "POST", "/v1/chat", json=body, headers=key)).json()
@@ -142,22 +142,20 @@ async def test_a_kept_answer_is_not_repeated_to_who_lost_the_right(people: Peopl
     assert again.json()["exchange_id"] != first["exchange_id"]
 
 
-def test_what_repeats_an_answer_is_withheld_with_it() -> None:
+def test_later_answers_that_read_a_withheld_one_are_withheld() -> None:
     answers = [
         AnswerSources(2, 0, [1]),
-        AnswerSources(4, 0, [2]),  # the first that is hidden
-        AnswerSources(6, 0, [1]),  # its model had read nothing of it
+        AnswerSources(4, 0, [2]),  # the first answer to withhold
+        AnswerSources(6, 0, [1]),  # its model hadn't read that answer
         AnswerSources(8, 4, [1]),
-        AnswerSources(10, None, []),  # of a version that didn't note what its model had read
+        AnswerSources(10, None, []),  # from a version that didn't record what its model had read
     ]
     assert withheld_answers(answers, {1}) == {4, 8, 10}
     assert withheld_answers(answers, {1, 2}) == set()
     assert withheld_answers(answers[2:], {1}) == set()
 
 
-async def test_a_group_reads_by_its_name_and_the_database_refuses_other_writers(
-    people: People, database: Database
-) -> None:
+async def test_a_group_may_read_and_the_database_refuses_other_writers(people: People, database: Database) -> None:
     number = UUID((await people.ask("bob"))["conversation_id"])
     pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
     try:

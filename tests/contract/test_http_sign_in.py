@@ -44,12 +44,12 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 def age(database: Database, seconds: int) -> None:
-    """Lets time pass for what the provider said."""
+    """Ages the provider's claims."""
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("UPDATE chat.sessions SET fresh_until = fresh_until - make_interval(secs => %s)", (seconds,))
 
 
-async def test_a_person_signs_in_asks_and_signs_out(
+async def test_a_user_signs_in_asks_and_signs_out(
     pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
 ) -> None:
     gateway, _ = pair
@@ -61,7 +61,7 @@ async def test_a_person_signs_in_asks_and_signs_out(
     assert who["kind"] == "session"
     assert rows(database, "SELECT org_id, user_id, roles FROM chat.users") == [("acme", "ada", ["admin"])]
     assert rows(database, "SELECT plan FROM chat.plans") == [("free",)]
-    # The cookie is kept as a hash, and the provider's tokens are sealed.
+    # The cookie is stored as a hash, and the provider's tokens are sealed.
     cookie = browser.session(gateway.url)
     stored = rows(database, "SELECT s::text FROM chat.sessions s")[0][0]
     assert cookie not in stored
@@ -80,7 +80,7 @@ async def test_a_person_signs_in_asks_and_signs_out(
     assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
 
 
-async def test_cookies_are_out_of_reach_of_scripts_other_sites_and_neighbours(
+async def test_cookies_are_protected_from_scripts_other_sites_and_other_hosts(
     pair: tuple[Gateway, OidcProvider], browser: Browser
 ) -> None:
     gateway, _ = pair
@@ -108,14 +108,14 @@ async def test_groups_follow_the_provider_within_thirty_seconds(
     age(database, 22)  # between 20 and 30 seconds the first request asks
     shown = (await browser.go(session)).json()
     assert (shown["groups"], shown["roles"]) == (["staff"], ["editor"])
-    # The refresh token is rotated each time; all requests at once use it once.
+    # The refresh token is rotated each time; simultaneous requests use it once between them.
     for _ in range(3):
         before = (await provider.counts())["/token"]
         age(database, 31)
         answers = await asyncio.gather(*(browser.go(session) for _ in range(10)))
         assert [answer.status_code for answer in answers] == [200] * 10
         assert (await provider.counts())["/token"] == before + 1
-    # A client may have it asked before it opens a stream (C12).
+    # A client may refresh before it opens a stream.
     age(database, 6)
     await provider.put_account("ada", groups=[], citewire_roles=[], tenant="acme")
     refreshed = await browser.go(f"{gateway.url}/v1/auth/refresh", method="POST", headers=OWN_PAGE)
@@ -123,7 +123,7 @@ async def test_groups_follow_the_provider_within_thirty_seconds(
 
 
 def later(database: Database, seconds: int) -> None:
-    """Lets time pass for a session's cookie."""
+    """Ages a session's cookie."""
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute(
             "UPDATE chat.sessions SET previous_until = previous_until - make_interval(secs => %(seconds)s), "
@@ -133,7 +133,7 @@ def later(database: Database, seconds: int) -> None:
 
 
 def cookie_in(response: httpx.Response) -> str | None:
-    """The session's cookie that an answer sets."""
+    """The session's cookie that an answer sets, if any."""
     lines = [line for line in response.headers.get_list("set-cookie") if line.startswith("__Host-citewire-session=")]
     assert all({"Path=/", "Secure", "HttpOnly", "SameSite=Lax"} <= {*line.split("; ")} for line in lines)
     return lines[0].partition(";")[0].partition("=")[2] if lines else None
@@ -150,7 +150,7 @@ async def test_a_refresh_replaces_the_cookie_and_stolen_ones_end_the_session(
         return await gateway.http.request("POST" if path == "refresh" else "GET", f"/v1/auth/{path}", headers=headers)
 
     first = browser.session(gateway.url)
-    # Several tabs refresh at once: all go on, and the browser is left with the one new cookie.
+    # Several tabs refresh at once: all succeed, and the browser gets one new cookie.
     answers = await asyncio.gather(*(send(first, "refresh") for _ in range(8)))
     assert [answer.status_code for answer in answers] == [200] * 8
     cookies = {cookie_in(answer) for answer in answers} - {None}
@@ -158,7 +158,7 @@ async def test_a_refresh_replaces_the_cookie_and_stolen_ones_end_the_session(
     second = cookies.pop()
     assert second is not None
     assert second != first
-    # Until the new one has been seen the answer may have got lost, and then for what is under way.
+    # The old one works until the new one is used, as the answer may be lost, and a little longer for running requests.
     later(database, 30)
     assert (await send(first)).status_code == 200
     assert (await send(second)).status_code == 200
@@ -176,7 +176,7 @@ async def test_a_lost_cookie_is_replaced_again(
     gateway, _ = pair
     await browser.sign_in(gateway.url)
     headers = {"Cookie": f"__Host-citewire-session={browser.session(gateway.url)}", **OWN_PAGE}
-    assert cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers)) is not None  # and it gets lost
+    assert cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers)) is not None  # this answer is lost
     assert cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers)) is None
     later(database, 61)
     new = cookie_in(await gateway.http.post("/v1/auth/refresh", headers=headers))
@@ -197,7 +197,7 @@ async def test_a_sign_in_ends_the_session_that_the_browser_had(
     assert (await gateway.http.get("/v1/auth/session", headers=old)).status_code == 401
 
 
-async def test_who_uses_a_refresh_token_again_ends_the_session(
+async def test_reusing_a_refresh_token_ends_the_session(
     pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
 ) -> None:
     gateway, provider = pair
@@ -207,7 +207,7 @@ async def test_who_uses_a_refresh_token_again_ends_the_session(
     assert stolen is not None
     age(database, 31)
     session = f"{gateway.url}/v1/auth/session"
-    assert (await browser.go(session)).status_code == 200  # which has a new refresh token since
+    assert (await browser.go(session)).status_code == 200  # the session has a new refresh token now
     form = {"grant_type": "refresh_token", "refresh_token": stolen["refresh_token"]}
     again = await provider.http.post("/token", data=form, auth=("citewire", quote(ISSUER["client_secret"], safe="")))
     assert again.json()["error"] == "invalid_grant"
@@ -222,7 +222,7 @@ async def test_groups_of_the_organisation_join_those_of_the_provider(
 ) -> None:
     gateway, provider = pair
     owner = bearer((await key_for(database, "acme", "owner"))["key"])
-    # Before the first sign-in: the provider's role counts then, and the group does at once.
+    # Before the first sign-in: the group counts at once, and the provider's role at the sign-in.
     assert (await gateway.http.post("/v1/admin/users", json={"user": "ada"}, headers=owner)).status_code == 201
     for group in ("legal", "staff"):
         assert (await gateway.http.post("/v1/admin/groups", json={"name": group}, headers=owner)).status_code == 201
@@ -230,7 +230,7 @@ async def test_groups_of_the_organisation_join_those_of_the_provider(
         assert (await gateway.http.put(path, headers=owner)).status_code == 200
     who = (await browser.sign_in(gateway.url)).json()
     assert (who["roles"], who["groups"]) == (["admin"], ["staff", "finance", "legal"])
-    # Keys follow the organisation's groups, and name the provider's only while their maker has them.
+    # Keys follow the organisation's groups, and have the provider's only while their maker does.
     session = {"Cookie": f"__Host-citewire-session={browser.session(gateway.url)}", **OWN_PAGE}
     made = [await gateway.http.post("/v1/keys", json=body, headers=session) for body in ({}, {"groups": ["finance"]})]
     plain, finance = (bearer(answer.json()["key"]) for answer in made)
@@ -244,7 +244,7 @@ async def test_groups_of_the_organisation_join_those_of_the_provider(
     await provider.put_account("ada", groups=["staff"], citewire_roles=["kb-admins"], tenant="acme")
     age(database, 31)
     assert (await groups(session), await groups(finance)) == (["staff"], [])
-    # A user who is disabled is out with the next request, and doesn't come in again.
+    # A disabled user is refused at the next request, and can't sign in again.
     assert (await gateway.http.post("/v1/admin/users/ada:disable", headers=owner)).status_code == 200
     assert (await gateway.http.get("/v1/auth/session", headers=session)).json()["reason"] == "SESSION_EXPIRED"
     refused = await browser.sign_in_again(gateway.url)
@@ -254,11 +254,11 @@ async def test_groups_of_the_organisation_join_those_of_the_provider(
     assert (await browser.sign_in_again(gateway.url)).status_code == 200
 
 
-async def test_a_services_user_is_in_groups_and_may_be_disabled(
+async def test_a_services_user_may_have_groups_and_be_disabled(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert timedelta(seconds=30) >= FRESH
-    monkeypatch.setattr(authenticator, "FRESH", timedelta(milliseconds=1))  # for which a token is taken as it was
+    monkeypatch.setattr(authenticator, "FRESH", timedelta(milliseconds=1))  # for this long, a token isn't checked again
     async with running_fakes() as fakes, gateway_with_provider(database, fakes) as (gateway, provider):
         owner = bearer((await key_for(database, "acme", "owner"))["key"])
         token = bearer(await provider.service_token())
@@ -281,7 +281,7 @@ async def test_a_services_user_is_in_groups_and_may_be_disabled(
         assert (refused["status"], refused["reason"]) == (403, "USER_DISABLED")
 
 
-async def test_who_leaves_the_organisation_is_out(
+async def test_a_user_who_leaves_the_organisation_is_signed_out(
     pair: tuple[Gateway, OidcProvider], browser: Browser, database: Database
 ) -> None:
     gateway, provider = pair
@@ -303,7 +303,7 @@ async def test_who_leaves_the_organisation_is_out(
         ({"groups": {"x": 1}, "tenant": "acme"}, "groups", "list of texts"),
     ],
 )
-async def test_claims_that_can_not_be_kept_are_refused_by_name(
+async def test_unusable_claims_are_refused_by_name(
     pair: tuple[Gateway, OidcProvider],
     browser: Browser,
     database: Database,
@@ -337,7 +337,7 @@ async def test_a_sign_in_ends_only_in_the_browser_that_began_it(
         return response.status_code, response.json()["reason"] if response.status_code >= 400 else ""
 
     refused = (401, "SIGN_IN_FAILED")
-    assert await status("") == refused, "another browser, which a link was sent to"
+    assert await status("") == refused, "another browser that opens a link"
     assert await status(pending, state="x") == refused
     assert await status(pending, state="") == refused
     assert await status(pending[:-4] + "AAAA") == refused, "forged"
@@ -366,12 +366,12 @@ async def test_a_code_works_once(pair: tuple[Gateway, OidcProvider], browser: Br
     "target",
     ["https://evil.example", "//evil.example", "/\\evil.example", "/%5c", "javascript:alert(1)", "", "docs", "/\t/x"],
 )
-async def test_nobody_is_sent_to_another_site(
+async def test_no_redirect_leads_to_another_site(
     pair: tuple[Gateway, OidcProvider], browser: Browser, target: str
 ) -> None:
     gateway, _ = pair
     response = await browser.http.get(f"{gateway.url}/v1/auth/login", params={"return_to": target})
-    if target == "/%5c":  # stays here, as it is a path
+    if target == "/%5c":  # stays on this site, as it is a path
         assert response.status_code == 303
         return
     assert response.status_code == 422, target
@@ -395,7 +395,7 @@ async def test_nobody_is_sent_to_another_site(
         ("GET", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Origin": "http://127.0.0.1:1"}, False),
     ],
 )
-async def test_other_pages_can_not_act_for_who_is_signed_in(
+async def test_other_pages_cannot_act_for_a_signed_in_user(
     pair: tuple[Gateway, OidcProvider], browser: Browser, method: str, headers: dict[str, str], *, allowed: bool
 ) -> None:
     gateway, _ = pair
@@ -407,7 +407,7 @@ async def test_other_pages_can_not_act_for_who_is_signed_in(
         response = await gateway.http.request(method, path, json=body, headers=given)
         assert (response.status_code == 200) == allowed, response.text
         assert allowed or response.json()["reason"] == "CROSS_SITE"
-    if method == "POST" and not allowed:  # nor sign the person out
+    if method == "POST" and not allowed:  # nor sign the user out
         response = await gateway.http.post("/v1/auth/logout", headers=given)
         assert (response.status_code, response.json()["reason"]) == (403, "CROSS_SITE")
         assert (await gateway.http.get("/v1/auth/session", headers=cookie)).status_code == 200
@@ -428,7 +428,7 @@ async def test_a_service_calls_with_a_token_of_the_provider(
     assert (await provider.counts())["/jwks"] == before
     refused = await gateway.http.get("/v1/keys", headers=bearer(token))
     assert (refused.status_code, refused.json()["reason"]) == (403, "SCOPE_MISSING")
-    # An ID token is for the client that people sign in by, not for this API.
+    # An ID token is for the client that users sign in with, not for this API.
     await browser.sign_in(gateway.url)
     sign_in = gateway.services.sign_in
     assert sign_in is not None
@@ -450,7 +450,7 @@ async def test_another_gateway_serves_the_session_and_other_secrets_do_not(
     async with running_gateway(database, gateway.fakes, **rotated) as second:
         age(database, 31)
         assert (await second.http.get("/v1/auth/session", headers=own)).status_code == 200
-    # Sealed under the new secret now; who has only the old one can't use the tokens, and the person signs in again.
+    # Now sealed under the new secret; a gateway with only the old one can't open it, and the user signs in again.
     age(database, 31)
     assert (await gateway.http.get("/v1/auth/session", headers=own)).status_code == 401
 
@@ -469,7 +469,7 @@ async def test_a_session_does_not_outlive_its_hours_and_is_swept(
         assert connection.execute("SELECT chat.sweep_sessions(10)").fetchall() == [(1,)]
 
 
-async def test_wrong_cookies_are_counted_as_wrong_keys(pair: tuple[Gateway, OidcProvider]) -> None:
+async def test_wrong_cookies_are_limited_like_wrong_keys(pair: tuple[Gateway, OidcProvider]) -> None:
     gateway, _ = pair
     started = time.monotonic()
     statuses = [

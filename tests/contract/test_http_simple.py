@@ -66,14 +66,14 @@ async def test_a_fault_is_the_last_frame_and_no_done_follows(gateway: Gateway) -
     assert failed.json()["reason"] == "PROVIDER_UNAVAILABLE"
 
 
-async def test_an_empty_selection_is_none_at_all(gateway: Gateway) -> None:
+async def test_an_empty_selection_means_no_selection(gateway: Gateway) -> None:
     await gateway.http.post("/api/chat/query", json={**QUESTION, "document_ids": []})
     assert not gateway.fakes.retriever.searches[0].scope.HasField("selection")
     await gateway.http.post("/api/chat/query", json={**QUESTION, "document_ids": [7]})
     assert list(gateway.fakes.retriever.searches[1].scope.selection.document_ids) == [7]
 
 
-async def test_the_model_is_asked_also_where_nothing_was_found(gateway: Gateway) -> None:
+async def test_the_model_is_asked_even_if_nothing_was_found(gateway: Gateway) -> None:
     gateway.fakes.retriever.results = []
     response = await gateway.http.post("/api/chat/query", json=QUESTION)
     assert response.json()["sources"] == []
@@ -83,9 +83,7 @@ async def test_the_model_is_asked_also_where_nothing_was_found(gateway: Gateway)
     assert asked.policy.marker_style == generator_pb2.MARKER_STYLE_NONE
 
 
-async def test_the_top_five_are_searched_and_nothing_is_kept_but_the_exchange(
-    gateway: Gateway, database: Database
-) -> None:
+async def test_the_top_five_are_searched_and_only_the_exchange_is_stored(gateway: Gateway, database: Database) -> None:
     await gateway.http.post("/api/chat/query", json=QUESTION)
     await gateway.http.post("/api/chat/", json=QUESTION)
     assert [request.top_k for request in gateway.fakes.retriever.searches] == [5, 5]
@@ -96,7 +94,7 @@ async def test_the_top_five_are_searched_and_nothing_is_kept_but_the_exchange(
     ]
 
 
-async def test_a_member_that_it_does_not_know_is_refused(gateway: Gateway) -> None:
+async def test_an_unknown_member_is_refused(gateway: Gateway) -> None:
     response = await gateway.http.post("/api/chat/query", json={**QUESTION, "temperature": 0.5})
     assert response.status_code == 422
     assert [error["field"] for error in response.json()["errors"]] == ["temperature"]

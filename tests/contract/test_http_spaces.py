@@ -26,7 +26,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
         yield running
 
 
-async def test_spaces_tell_how_far_they_are(gateway: Gateway) -> None:
+async def test_spaces_report_their_progress(gateway: Gateway) -> None:
     space = common_pb2.EmbeddingSpace(model="new", revision="r2", dimensions=768)
     gateway.fakes.corpus.spaces = [
         corpus_pb2.SpaceInfo(
@@ -75,7 +75,7 @@ def one_space(gateway: Gateway) -> None:
     gateway.fakes.corpus.spaces = [corpus_pb2.SpaceInfo(space=space, role=corpus_pb2.SPACE_ROLE_LIVE)]
 
 
-async def test_what_similarities_are_is_shown_once_it_is_measured(gateway: Gateway) -> None:
+async def test_the_similarity_scale_is_shown_once_it_is_measured(gateway: Gateway) -> None:
     one_space(gateway)
     assert (await gateway.http.get("/v1/spaces")).json()["spaces"][0]["scale"] is None
     scale = SpaceScale(unrelated=0.5, deviation=0.25, related=6.5)
@@ -84,7 +84,7 @@ async def test_what_similarities_are_is_shown_once_it_is_measured(gateway: Gatew
     assert shown == {"unrelated": 0.5, "deviation": 0.25, "related": 6.5}
 
 
-async def test_a_calibration_is_kept_shown_and_removed(gateway: Gateway) -> None:
+async def test_a_calibration_is_stored_shown_and_removed(gateway: Gateway) -> None:
     one_space(gateway)
     expected = {"relevance_threshold": 0.21, "dense_weight": 0, "report": {"questions": 1200, "sets": ["mine"]}}
     response = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": expected})
@@ -124,12 +124,12 @@ async def test_wrong_calibrations_name_the_field(gateway: Gateway, body: dict[st
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_a_space_that_is_not_there_is_not_calibrated(gateway: Gateway) -> None:
+async def test_an_unknown_space_cannot_be_calibrated(gateway: Gateway) -> None:
     response = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": {}})
     assert (response.status_code, response.json()["reason"]) == (404, "SPACE_NOT_FOUND")
 
 
-async def test_members_do_not_calibrate(database: Database) -> None:
+async def test_members_may_not_calibrate(database: Database) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         one_space(gateway)
         pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
@@ -154,7 +154,7 @@ SMALL = common_pb2.EmbeddingSpace(model="new", revision="r2", dimensions=256)
 
 
 def offer(gateway: Gateway, *spaces: common_pb2.EmbeddingSpace) -> None:
-    """Lets the embedder have a rerank model, and embedding models of these spaces."""
+    """Gives the embedder a rerank model, and embedding models with these spaces."""
     rerank = common_pb2.EmbeddingSpace(model="rerank", revision="1")
     gateway.fakes.embedder.models = [
         embedder_pb2.Model(space=rerank, capability=embedder_pb2.CAPABILITY_RERANK),
@@ -172,13 +172,13 @@ async def test_a_space_is_prepared_by_its_models_name(gateway: Gateway) -> None:
     assert gateway.fakes.corpus.prepared == [NEW]
 
 
-async def test_a_space_named_in_full_is_asked_of_nobody(gateway: Gateway) -> None:
-    """It may be that of the organisation's own provider, which the embedder's list doesn't have."""
+async def test_a_space_named_in_full_is_not_looked_up(gateway: Gateway) -> None:
+    """It may belong to the organisation's own provider, which isn't in the embedder's list."""
     assert (await gateway.http.post("/v1/spaces:prepare", json={"space": SPACE})).status_code == 200
     assert gateway.fakes.corpus.prepared == [NEW]
 
 
-async def test_what_is_offered_twice_must_be_named_in_full(gateway: Gateway) -> None:
+async def test_an_ambiguous_model_must_be_named_in_full(gateway: Gateway) -> None:
     offer(gateway, NEW, SMALL)
     response = await gateway.http.post("/v1/spaces:prepare", json={"space": {"model": "new"}})
     assert response.status_code == 422
@@ -199,7 +199,7 @@ async def test_a_model_without_a_space_is_not_found_and_the_others_are_named(gat
     assert gateway.fakes.corpus.prepared == []
 
 
-async def test_a_filled_space_becomes_the_live_one_and_another_only_by_force(gateway: Gateway) -> None:
+async def test_a_filled_space_can_be_made_live_and_others_only_by_force(gateway: Gateway) -> None:
     info = corpus_pb2.SpaceInfo(space=NEW, role=corpus_pb2.SPACE_ROLE_NEXT, documents=3, documents_filled=2)
     gateway.fakes.corpus.spaces = [info]
     refused = await gateway.http.post("/v1/spaces:switch", json={"space": {"model": "new"}})
@@ -212,7 +212,7 @@ async def test_a_filled_space_becomes_the_live_one_and_another_only_by_force(gat
 
 
 @pytest.mark.parametrize("path", ["/v1/spaces:prepare", "/v1/spaces:switch"])
-async def test_members_change_no_space(database: Database, path: str) -> None:
+async def test_members_may_not_change_spaces(database: Database, path: str) -> None:
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
         offer(gateway, NEW)
         fakes.corpus.spaces = [corpus_pb2.SpaceInfo(space=NEW, role=corpus_pb2.SPACE_ROLE_NEXT)]

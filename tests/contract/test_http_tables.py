@@ -1,4 +1,4 @@
-"""`/v1/documents/{id}/tables` over real HTTP: what the retriever is asked, and what is said of its answer."""
+"""`/v1/documents/{id}/tables` over real HTTP: requests to the retriever, and responses made of its answers."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_wrong_body_names_its_field(gateway: Gateway, address: str, body
     assert gateway.fakes.corpus.table_queries == []
 
 
-async def test_what_the_retriever_refuses_is_said_in_the_body_s_terms(gateway: Gateway, address: str) -> None:
+async def test_a_refusal_of_the_retriever_names_the_field_of_the_body(gateway: Gateway, address: str) -> None:
     gateway.fakes.corpus.table_answer = invalid_field("query.filters[2].values[0]", "must fit the column")
     response = await gateway.http.post(f"{address}:query", json={})
     assert response.status_code == 422

@@ -1,4 +1,4 @@
-"""Thresholds that were derived for an embedding space, and who asks for them, over real HTTP."""
+"""Thresholds from an embedding space's calibration, and the profiles that use them, over real HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def ask(gateway: Gateway, **more: object) -> dict[str, Any]:
     return response.json()
 
 
-async def test_the_library_takes_the_spaces_threshold_unless_told(gateway: Gateway) -> None:
+async def test_the_library_uses_the_spaces_threshold_by_default(gateway: Gateway) -> None:
     await ask(gateway, profile="library")
     await ask(gateway, profile="library", min_score=0.4)
     await ask(gateway, profile="documents")
@@ -42,7 +42,7 @@ async def test_the_library_takes_the_spaces_threshold_unless_told(gateway: Gatew
     assert [entry["name"] for entry in shown if entry["min_score_calibrated"]] == ["library"]
 
 
-async def test_a_profile_of_ones_own_with_a_score_keeps_to_it(gateway: Gateway) -> None:
+async def test_an_own_profile_with_a_minimum_score_uses_it(gateway: Gateway) -> None:
     for name, changes in (("as-it-is", {"top_k": 5}), ("strict", {"min_score": 0.5})):
         stored = await gateway.http.put(f"/v1/profiles/{name}", json={"base": "library", "changes": changes})
         assert stored.status_code == 200
@@ -51,7 +51,7 @@ async def test_a_profile_of_ones_own_with_a_score_keeps_to_it(gateway: Gateway) 
     assert asked == [(0.15, True), (0.5, False)]
 
 
-async def test_the_generator_hears_of_the_threshold_of_the_space_that_was_searched(gateway: Gateway) -> None:
+async def test_the_generator_gets_the_threshold_of_the_searched_space(gateway: Gateway) -> None:
     retriever = gateway.fakes.retriever
     policies = gateway.fakes.generator.requests
     await ask(gateway)
@@ -65,7 +65,7 @@ async def test_the_generator_hears_of_the_threshold_of_the_space_that_was_search
     retriever.calibration = Calibration(answerable_threshold=0.61)
     await ask(gateway)
     assert policies[-1].policy.answerable_threshold == 0.61
-    # Whole items are given without similarities: the threshold is of those.
+    # Whole items come without similarities, to which the threshold applies.
     retriever.path = retriever_pb2.CONTEXT_PATH_FOCUSED
     await ask(gateway, profile="library")
     assert not policies[-1].policy.HasField("answerable_threshold")

@@ -42,7 +42,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 
 
 async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
-    """An answer whose model goes away."""
+    """An answer whose model becomes unavailable."""
     yield started((1, 0))
     yield delta("Rev")
     raise Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE")
@@ -165,7 +165,7 @@ async def test_the_ai_package_sends_pictures(gateway: Gateway, ai_sdk: Path) -> 
 
 @pytest.mark.client("ai", "A fault in the stream is reported as its error")
 @pytest.mark.system(program="npm", package="npm")
-async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -> None:
+async def test_the_ai_package_reports_a_fault(gateway: Gateway, ai_sdk: Path) -> None:
     gateway.fakes.generator.script = breaks
     process = await asyncio.create_subprocess_exec(
         "node",
@@ -182,7 +182,7 @@ async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -
 
 @pytest.mark.client("ai", "Resumes a stream; a chat id is a conversation")
 @pytest.mark.system(program="npm", package="npm")
-async def test_the_ai_package_comes_back_and_its_chat_is_a_conversation(
+async def test_the_ai_package_resumes_a_stream_and_its_chat_is_a_conversation(
     gateway: Gateway, ai_sdk: Path, database: Database
 ) -> None:
     go_on = asyncio.Event()
@@ -207,11 +207,11 @@ async def test_the_ai_package_comes_back_and_its_chat_is_a_conversation(
     assert read["first"] == "Revenue "
     texts = [part["text"] for part in read["resumed"]["parts"] if part["type"] == "text"]
     assert texts == ["Revenue grew."]
-    assert read["after"] is None  # nothing is being written any more
+    assert read["after"] is None  # no answer is being written any more
     assert rows(database, "SELECT messages FROM chat.conversations") == [(4,)]
     conversations = {read[name]["metadata"]["conversation_id"] for name in ("resumed", "second")}
     assert len(conversations) == 1
-    # The conversation's own id stands for it, too.
+    # The conversation's own id works, too.
     again = await gateway.http.post(PATH, json={**USE_CHAT, "id": conversations.pop()})
     assert "data-conversation" not in again.text
     assert rows(database, "SELECT messages FROM chat.conversations") == [(6,)]

@@ -1,4 +1,4 @@
-"""Clients that know nothing of us: OpenAI's library and Anthropic's."""
+"""Unmodified clients of other APIs: OpenAI's and Anthropic's libraries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _cites(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_p
 
 
 @pytest.mark.client("openai", "Chat completions, streamed, with annotations and usage")
-async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> None:
+async def test_openais_client_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> None:
     text, usage = "", None
     annotations: list[Any] = []
     stream = await client.chat.completions.create(
@@ -61,7 +61,7 @@ async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> N
 
 
 @pytest.mark.client("openai", "Chat completions with its stream helper")
-async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) -> None:
+async def test_openais_stream_helper_collects_the_same_answer(client: openai.AsyncOpenAI) -> None:
     async with client.chat.completions.stream(model="grounded", messages=MESSAGES) as stream:
         final = await stream.get_final_completion()
     message = final.choices[0].message
@@ -71,7 +71,7 @@ async def test_its_stream_helper_gathers_the_same(client: openai.AsyncOpenAI) ->
 
 
 @pytest.mark.client("openai", "Chat completions, whole, with typed annotations")
-async def test_it_reads_a_whole_answer_with_typed_annotations(client: openai.AsyncOpenAI) -> None:
+async def test_openais_client_reads_a_whole_answer_with_typed_annotations(client: openai.AsyncOpenAI) -> None:
     answer = await client.chat.completions.create(model="grounded", messages=MESSAGES)
     annotations = answer.choices[0].message.annotations
     assert annotations is not None
@@ -80,7 +80,7 @@ async def test_it_reads_a_whole_answer_with_typed_annotations(client: openai.Asy
 
 
 @pytest.mark.client("openai", "A broken stream raises its error and is never a short answer")
-async def test_a_stream_that_breaks_is_an_error_to_it(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_a_broken_stream_is_an_error_in_openais_client(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         yield started((1, 0))
         yield delta("By")
@@ -94,19 +94,19 @@ async def test_a_stream_that_breaks_is_an_error_to_it(gateway: Gateway, client: 
 
 
 @pytest.mark.client("openai", "An unknown model raises its `NotFoundError`")
-async def test_an_unknown_model_is_not_found_to_it(client: openai.AsyncOpenAI) -> None:
+async def test_an_unknown_model_is_not_found_in_openais_client(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="gpt-99"):
         await client.chat.completions.create(model="gpt-99", messages=MESSAGES)
 
 
 @pytest.mark.client("openai", "Embeddings, in base64")
-async def test_it_embeds_in_the_format_that_it_prefers(client: openai.AsyncOpenAI) -> None:
+async def test_openais_client_embeds_in_its_preferred_format(client: openai.AsyncOpenAI) -> None:
     embeddings = await client.embeddings.create(model="", input=["a"])  # it asks for base64 by itself
     assert embeddings.data[0].embedding == [0.5] * 4
 
 
 @pytest.mark.client("openai", "Models")
-async def test_it_lists_models(client: openai.AsyncOpenAI) -> None:
+async def test_openais_client_lists_models(client: openai.AsyncOpenAI) -> None:
     assert "grounded" in [model.id async for model in client.models.list()]
 
 
@@ -137,7 +137,7 @@ async def claude(gateway: Gateway) -> AsyncIterator[anthropic.AsyncAnthropic]:
 
 
 @pytest.mark.client("anthropic", "Messages, streamed, with citations")
-async def test_anthropics_client_gathers_blocks_with_citations(claude: anthropic.AsyncAnthropic) -> None:
+async def test_anthropics_client_collects_blocks_with_citations(claude: anthropic.AsyncAnthropic) -> None:
     async with claude.messages.stream(model="grounded", max_tokens=100, messages=MESSAGES) as stream:
         events = [event.type async for event in stream]
         final = await stream.get_final_message()
@@ -185,7 +185,7 @@ async def test_anthropics_beta_client_is_answered(claude: anthropic.AsyncAnthrop
 
 
 @pytest.mark.client("anthropic", "An answer sent back as a message, with everything that it contained")
-async def test_an_answer_goes_back_to_us_as_anthropics_client_keeps_it(
+async def test_an_answer_can_be_sent_back_as_anthropics_client_stores_it(
     claude: anthropic.AsyncAnthropic, gateway: Gateway
 ) -> None:
     final = await claude.messages.create(model="grounded", max_tokens=100, messages=MESSAGES)
@@ -254,7 +254,7 @@ async def test_anthropics_client_gets_errors_of_its_own_kinds(
         ),
     ],
 )
-async def test_openais_chat_is_refused_with_what_to_do(
+async def test_openais_unsupported_chat_parameters_are_refused_with_advice(
     client: openai.AsyncOpenAI, changes: dict[str, Any], refusal: str
 ) -> None:
     asked: dict[str, Any] = {"model": "grounded", "messages": MESSAGES, **changes}
@@ -283,7 +283,7 @@ async def test_openais_chat_is_refused_with_what_to_do(
         ),
     ],
 )
-async def test_openais_responses_are_refused_with_what_to_do(
+async def test_openais_unsupported_responses_parameters_are_refused_with_advice(
     client: openai.AsyncOpenAI, changes: dict[str, Any], refusal: str
 ) -> None:
     asked: dict[str, Any] = {"model": "grounded", "input": "How much did it grow?", **changes}
@@ -369,7 +369,7 @@ async def test_openais_responses_are_refused_with_what_to_do(
         ),
     ],
 )
-async def test_anthropics_messages_are_refused_with_what_to_do(
+async def test_anthropics_unsupported_parameters_are_refused_with_advice(
     claude: anthropic.AsyncAnthropic, changes: dict[str, Any], refusal: str
 ) -> None:
     asked: dict[str, Any] = {"model": "grounded", "max_tokens": 100, "messages": MESSAGES, **changes}
@@ -395,7 +395,7 @@ async def test_anthropics_client_lists_models(claude: anthropic.AsyncAnthropic) 
 @pytest.mark.client("anthropic", "Token counts, estimated without the passages")
 async def test_anthropics_client_counts_tokens(claude: anthropic.AsyncAnthropic) -> None:
     short = await claude.messages.count_tokens(model="grounded", messages=MESSAGES)
-    assert short.input_tokens == 10  # 21 characters at four to a token, and a message
+    assert short.input_tokens == 10  # 21 characters at four per token, plus the message
     longer = await claude.messages.count_tokens(model="grounded", messages=MESSAGES, system="请简短回答。")
     assert longer.input_tokens == 10 + 6 + 4
     assert cast("dict[str, Any]", longer.model_extra)["citewire"] == {"estimated": True, "passages": "not_counted"}

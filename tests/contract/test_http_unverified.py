@@ -1,4 +1,4 @@
-"""A verification that fails is seen by clients as `unverified`, and counted: a real generator behind a gateway."""
+"""Failed verification is reported to clients as `unverified` and counted: a real generator behind a gateway."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ VERIFIED: dict[str, Callable[[Any], list[Json]]] = {
     "openai": lambda answer: _openai(answer.text),
     "openai whole": lambda answer: _annotations(answer.json()["choices"][0]["message"]),
 }
-"""What each dialect that carries verdicts says of the sentences; the others have no place for them."""
+"""The sentences' verdicts in an answer, for each dialect that has verdicts."""
 
 
 async def verified(gateway: Gateway, way: str, **fields: object) -> list[Json]:
@@ -78,7 +78,7 @@ def fail(*_: object) -> None:
 
 
 @pytest.mark.parametrize("way", VERIFIED)
-async def test_a_fault_in_a_passage_is_seen_and_counted(
+async def test_a_fault_in_a_passage_is_reported_and_counted(
     gateway: Gateway, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [each["verdict"] for each in await verified(gateway, way)] == ["supported", "supported"]
@@ -106,7 +106,9 @@ async def test_a_fault_between_marker_and_end_of_sentence_hides_no_citation(
 
 
 @pytest.mark.parametrize("way", VERIFIED)
-async def test_too_little_time_is_seen_and_counted(gateway: Gateway, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_little_time_is_reported_and_counted(
+    gateway: Gateway, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def late(*_: object) -> None:
         time.sleep(0.5)  # in a thread: it can't be interrupted
 
@@ -121,7 +123,9 @@ async def test_too_little_time_is_seen_and_counted(gateway: Gateway, way: str, m
 
 
 @pytest.mark.parametrize("way", VERIFIED)
-async def test_sentences_beyond_the_limit_are_seen_and_counted(gateway: Gateway, model: ScriptedChat, way: str) -> None:
+async def test_sentences_beyond_the_limit_are_reported_and_counted(
+    gateway: Gateway, model: ScriptedChat, way: str
+) -> None:
     text = "It is so [ref:1]. " * (MAX_RESULTS + 100) + "They go [ref:2]. They go [ref:3]."
     model.script = (text,)
     before = failures("limit")
@@ -135,7 +139,7 @@ async def test_sentences_beyond_the_limit_are_seen_and_counted(gateway: Gateway,
     assert failures("limit") == before + 1
 
 
-async def test_citations_of_a_sentence_beyond_the_limit_are_seen_and_counted(
+async def test_citations_of_a_sentence_beyond_the_limit_are_reported_and_counted(
     gateway: Gateway, model: ScriptedChat
 ) -> None:
     numbers = range(1, MAX_CITED + 4)

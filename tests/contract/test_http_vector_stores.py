@@ -61,7 +61,7 @@ async def test_the_same_key_stores_a_file_once(gateway: Gateway, client: openai.
     assert (again.id, gateway.fakes.corpus.uploads) == (first.id, 1)
 
 
-async def test_an_upload_that_is_none_is_refused_by_name(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_an_invalid_upload_is_refused_by_name(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as caught:
         await client.files.create(file=FILE, purpose="fine-tune")
     assert caught.value.param == "purpose"
@@ -100,7 +100,7 @@ async def test_a_vector_store_is_a_collection_by_its_name(gateway: Gateway, clie
 
 
 @pytest.mark.client("openai", "Files of vector stores")
-async def test_files_come_into_a_vector_store_and_leave_it(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_files_are_added_to_a_vector_store_and_removed(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     for name in ("reports", "notes"):
         await client.vector_stores.create(name=name)
     made = await client.files.create(file=FILE, purpose="assistants")
@@ -130,7 +130,7 @@ async def test_files_come_into_a_vector_store_and_leave_it(gateway: Gateway, cli
 
 
 @pytest.mark.client("openai", "Search of vector stores, filtered")
-async def test_a_search_is_of_the_collection_and_filtered(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
+async def test_a_search_is_limited_to_the_collection_and_filtered(gateway: Gateway, client: openai.AsyncOpenAI) -> None:
     metadata = struct_pb2.Struct()
     metadata.update({"year": 2025, "parts": ["a"], "team": "a"})
     gateway.fakes.retriever.results = [result(1, metadata=metadata)]
@@ -144,7 +144,7 @@ async def test_a_search_is_of_the_collection_and_filtered(gateway: Gateway, clie
     )
     (match,) = matches.data
     assert (match.file_id, match.filename, match.score) == ("7", "report.pdf", 0.8)
-    assert match.attributes == {"year": 2025, "team": "a"}  # plain values alone
+    assert match.attributes == {"year": 2025, "team": "a"}  # plain values only
     assert [part.text for part in match.content] == ["Revenue grew by 12 %."]
     search = gateway.fakes.retriever.searches[-1]
     assert (search.scope.collection, search.top_k, search.min_score) == ("reports", 3, 0.25)

@@ -66,7 +66,7 @@ async def test_an_answer_of_any_system_is_verified(gateway: Gateway) -> None:
     assert request.marker_style == generator_pb2.MARKER_STYLE_NUMBER
 
 
-async def test_without_a_marker_style_the_best_passage_is_looked_for(gateway: Gateway) -> None:
+async def test_without_a_marker_style_the_best_passage_is_searched_for(gateway: Gateway) -> None:
     response = await gateway.http.post("/v1/verify", json=BODY)
     assert response.json() == {"verified": [], "uncited": [], "cited": [], "invalid_markers": 0}
     assert gateway.fakes.generator.verify_requests[0].marker_style == generator_pb2.MARKER_STYLE_NONE

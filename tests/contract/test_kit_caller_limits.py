@@ -1,4 +1,4 @@
-"""Limits by plan for those that call a service over gRPC without the gateway: requests, streams, tokens, RetryInfo."""
+"""Limits by plan for callers of a service over gRPC without the gateway: requests, streams, tokens, RetryInfo."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def refused(running: RunningEchoService, tenant: Tenant) -> CitewireError:
     return caught.value
 
 
-async def test_a_caller_that_runs_wild_stops_at_its_key_its_user_and_its_organisation() -> None:
+async def test_a_runaway_caller_is_stopped_by_the_limits_of_key_user_and_organisation() -> None:
     async with limited(EchoServicer()) as running:
         for _ in range(3):
             await echo(running, ADA)
@@ -93,8 +93,8 @@ async def test_a_caller_that_runs_wild_stops_at_its_key_its_user_and_its_organis
             await echo(running, PRO)
 
 
-async def test_any_grpc_client_reads_when_to_come_back() -> None:
-    """Without our client: the status, and RetryInfo in its details."""
+async def test_any_grpc_client_can_read_when_to_retry() -> None:
+    """Without our client, from the status and RetryInfo in its details."""
     async with limited(EchoServicer(), '{"free": {"requests": {"user": 0}}}') as running:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             with use_tenant(BOB):
@@ -107,7 +107,7 @@ async def test_any_grpc_client_reads_when_to_come_back() -> None:
     assert 1 <= retry.retry_delay.seconds <= 60
 
 
-async def test_streams_are_held_while_they_run_and_left_when_the_caller_leaves() -> None:
+async def test_streams_count_while_they_run_and_until_the_caller_leaves() -> None:
     gate = asyncio.Event()
     running_streams = 0
 
@@ -139,9 +139,9 @@ async def test_streams_are_held_while_they_run_and_left_when_the_caller_leaves()
         await asyncio.gather(*streams[1:])
 
 
-async def test_tokens_that_a_call_spent_count_for_the_next() -> None:
+async def test_tokens_of_a_call_count_against_the_next() -> None:
     async def spend(_request: StringValue) -> StringValue:
-        # In a task of the call's, as a batch or a provider's call may be.
+        # In a task that the call started, like a batch or a provider's call.
         span = ModelSpan(trace.INVALID_SPAN)
         await asyncio.create_task(asyncio.to_thread(span.record_usage, 80, 40))
         return text("done")
@@ -190,14 +190,14 @@ async def test_the_gateways_calls_are_not_counted_again(tmp_path: Path) -> None:
         await server.drain_and_stop()
 
 
-async def test_settings_say_who_is_limited(tmp_path: Path) -> None:
+async def test_settings_determine_who_is_limited(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
 
         def opened(**values: object) -> CallerLimits | None:
             settings = CallerLimitSettings.model_validate({"port": 0, "metrics_port": 0, **values})
             return open_caller_limits(stack, settings, spends=False)
 
-        assert opened() is None  # only the gateway and the worker call
+        assert opened() is None  # the gateway and the worker are the only callers
         assert opened(unlimited_callers="", auth="off") is None
         assert opened(unlimited_callers="") is not None
         with pytest.raises(ValueError, match="TLS is off"):

@@ -99,7 +99,7 @@ async def test_a_cancelled_caller_cancels_the_handler_of_the_other_shapes(method
         assert handled(method, Code.CANCELLED, "client") == client_before + 1
 
 
-async def test_a_broken_upload_is_never_taken_for_a_whole_one() -> None:
+async def test_an_interrupted_upload_is_never_taken_for_complete() -> None:
     complete: list[int] = []
     cut = 0
 
@@ -132,7 +132,7 @@ async def test_a_broken_upload_is_never_taken_for_a_whole_one() -> None:
     assert cut > 0
 
 
-async def test_what_the_request_iterator_raises_ends_the_call_and_is_raised() -> None:
+async def test_an_error_in_the_request_iterator_ends_the_call_and_is_raised() -> None:
     async def requests() -> AsyncGenerator[StringValue]:
         yield text("first")
         raise OSError("the file is gone")
@@ -166,7 +166,7 @@ async def test_the_request_iterator_is_closed_when_the_server_answers_early() ->
         assert closed.is_set()
 
 
-async def test_the_budget_shrinks_hop_by_hop() -> None:
+async def test_the_time_budget_shrinks_with_each_hop() -> None:
     left: dict[str, float | None] = {}
 
     async def note_b(request: StringValue) -> StringValue:
@@ -189,7 +189,7 @@ async def test_the_budget_shrinks_hop_by_hop() -> None:
     assert left["b"] <= left["a"] - 0.1 - client.HOP_SECONDS + 0.05
 
 
-async def test_the_deadline_ends_callee_and_caller() -> None:
+async def test_the_deadline_ends_both_calls_of_a_chain() -> None:
     inner, outer = EndlessHandler(), EndlessHandler()
     before = handled("Unary", Code.DEADLINE_EXCEEDED)
     cancelled = handled("Unary", Code.CANCELLED)
@@ -209,13 +209,13 @@ async def test_the_deadline_ends_callee_and_caller() -> None:
                 await outer.ended.wait()
             await wait_until(lambda: a.server.in_flight == b.server.in_flight == 0)
     assert raised.value.reason == "DEADLINE_EXCEEDED"
-    # On a machine that is far behind, one of the two may hear of it so early that it takes it for a client's leaving.
+    # On a very busy machine, one of the two may be cancelled so early that it looks as if the client had left.
     by_deadline = handled("Unary", Code.DEADLINE_EXCEEDED) - before
     assert by_deadline >= 1
     assert by_deadline + handled("Unary", Code.CANCELLED) - cancelled == 2
 
 
-async def test_a_stream_that_its_deadline_cuts_is_counted_so() -> None:
+async def test_a_stream_cut_by_its_deadline_is_counted_as_such() -> None:
     handler = EndlessHandler(pause=60)
     before, by_client = (
         stream_metric("cancelled_total", cause="deadline"),
@@ -238,7 +238,7 @@ async def test_no_time_left_means_no_call() -> None:
         assert not handler.started.is_set()
 
 
-async def test_a_timeout_inside_is_a_deadline_and_no_defect() -> None:
+async def test_a_timeout_in_a_handler_is_a_deadline_and_no_defect() -> None:
     async def slow(request: StringValue) -> StringValue:
         async with asyncio.timeout(0.01):
             await asyncio.sleep(60)

@@ -1,4 +1,4 @@
-"""Channels: spreading, health, retries, and finding a server again."""
+"""Channels: load balancing, health, retries, and reconnecting."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def named(name: str) -> EchoServicer:
     return EchoServicer(unary=who)
 
 
-def test_every_method_that_is_retried_exists_and_is_unary() -> None:
+def test_every_retried_method_exists_and_is_unary() -> None:
     services = {f"{stub.DESCRIPTOR.package}.{name}" for stub in STUBS for name in stub.DESCRIPTOR.services_by_name}
     unary = {(service, method) for name in services for shape, service, method in methods_of(name) if shape == "unary"}
     assert set(IDEMPOTENT) <= unary
 
 
-def test_what_writes_or_pays_is_never_retried() -> None:
+def test_calls_that_write_or_cost_money_are_never_retried() -> None:
     assert not any(
         method.startswith(("Upload", "Put", "Create", "Update", "Delete", "Retry", "Switch", "Prepare", "Generate"))
         or method in ("Decide", "Assess", "Rewrite", "SuggestQuestions")
@@ -49,7 +49,7 @@ def test_what_writes_or_pays_is_never_retried() -> None:
     )
 
 
-def test_the_service_config_is_what_core_understands() -> None:
+def test_the_service_config_is_in_grpcs_format() -> None:
     config = json.loads(service_config([("s", "m")]))
     assert config["loadBalancingConfig"] == [{"round_robin": {}}]
     assert config["healthCheckConfig"] == {"serviceName": ""}
@@ -57,7 +57,7 @@ def test_the_service_config_is_what_core_understands() -> None:
     assert "methodConfig" not in json.loads(service_config([]))
 
 
-async def test_calls_are_spread_over_replicas_and_leave_one_that_is_not_serving() -> None:
+async def test_calls_are_spread_over_the_replicas_that_serve() -> None:
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(running_echo_service(named("one")))
         second = await stack.enter_async_context(running_echo_service(named("two")))
@@ -74,7 +74,7 @@ async def test_calls_are_spread_over_replicas_and_leave_one_that_is_not_serving(
 
 
 async def test_no_call_fails_while_a_replica_drains() -> None:
-    """Rolling restart: NOT_SERVING first, then time to leave, then the end."""
+    """As in a rolling restart: first NOT_SERVING, then time for clients to leave, then the stop."""
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(running_echo_service(named("one")))
         second = await stack.enter_async_context(running_echo_service(named("two"), make_settings(leave_seconds=0.5)))
@@ -128,7 +128,7 @@ async def test_unavailable_is_retried_on_named_methods_only(retried: bool) -> No
         await channel.close()
 
 
-async def test_what_became_unavailable_only_after_waiting_is_not_retried() -> None:
+async def test_a_call_that_fails_only_after_waiting_is_not_retried() -> None:
     tries = 0
 
     async def waits(_request: StringValue) -> StringValue:
@@ -184,8 +184,8 @@ async def test_a_connection_is_renewed_without_cutting_a_stream_or_failing_a_cal
         assert asked > 10
 
 
-async def test_a_server_that_stands_still_is_given_up_by_keepalive() -> None:
-    """A stopped process keeps its connection open and says nothing: without pings, the call would wait 60 s."""
+async def test_keepalive_gives_up_a_server_that_hangs() -> None:
+    """A stopped process keeps its connection open without answering: without pings, the call would wait 60 s."""
     program = (
         "import asyncio, sys; sys.path.insert(0, sys.argv[1])\n"
         "from echo_service import EchoServicer, running_echo_service\n"
@@ -225,7 +225,7 @@ async def test_large_messages_pass_up_to_the_limit() -> None:
         assert raised.value.reason == "TOO_LARGE"
 
 
-async def test_a_slow_reader_is_felt_by_the_sender_of_a_stream() -> None:
+async def test_a_slow_reader_slows_the_sender_of_a_stream() -> None:
     """The tiny window of a stream channel is what makes the generator coalesce tokens."""
     sent = 0
 
@@ -243,7 +243,7 @@ async def test_a_slow_reader_is_felt_by_the_sender_of_a_stream() -> None:
             async with aclosing(client.stream(EchoStub(channel).server_stream, text("go"), timeout=30)) as answers:
                 await anext(answers)
                 before = -1
-                while before != sent:  # until the sender stands still
+                while before != sent:  # until the sender has stopped
                     before = sent
                     await asyncio.sleep(0.2)
                 ahead[tiny] = sent

@@ -1,4 +1,4 @@
-"""gRPC without its event engine, but in the retriever: set before gRPC is loaded, in words that gRPC knows."""
+"""All processes but the retriever's turn gRPC's event engine off, before gRPC is loaded and by a valid setting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import echo_service
 from citewire_kit import WITHOUT_EVENT_ENGINE
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the event engine is left as it is elsewhere")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the event engine isn't turned off")
 
 FIRST_IMPORT = """
 import os, runpy, sys
@@ -83,11 +83,11 @@ async def _run(program: str, *arguments: str) -> tuple[str, str]:
     ],
     ids=["embedder", "generator", "retriever serve", "retriever worker", "gateway serve"],
 )
-async def test_every_process_says_so_before_grpc_is_loaded(command: tuple[str, ...], experiments: str) -> None:
+async def test_the_setting_is_made_before_grpc_is_loaded(command: tuple[str, ...], experiments: str) -> None:
     assert (await _run(FIRST_IMPORT, *command))[0] == experiments
 
 
-async def test_calls_pass_no_thread_of_the_event_engine() -> None:
+async def test_calls_wake_no_thread_of_the_event_engine() -> None:
     output, errors = await _run(EXCHANGE, str(Path(echo_service.__file__).parent), str(CALLS))
     wakings = re.search(r"^wakings (\d+)$", output, re.MULTILINE)
     assert wakings is not None, errors

@@ -14,7 +14,7 @@ from echo_service import SERVICE, EchoServicer, make_settings, register, running
 from health_calls import health_of
 
 
-async def test_health_starts_not_serving_and_follows() -> None:
+async def test_health_starts_not_serving_and_follows_the_server() -> None:
     server = GrpcServer(make_settings(auth="keys"), service="test")
     server.add(register, EchoServicer(), SERVICE)
     port = await server.start()
@@ -29,7 +29,7 @@ async def test_health_starts_not_serving_and_follows() -> None:
     await server.drain_and_stop()
 
 
-async def test_a_taken_port_is_said_plainly() -> None:
+async def test_a_taken_port_is_reported_plainly() -> None:
     async with running_echo_service(EchoServicer()) as running:
         second = GrpcServer(make_settings(port=running.port), service="embedder")
         second.add(register, EchoServicer(), SERVICE)

@@ -1,4 +1,4 @@
-"""Peers that leave: a drain, a grace that is over, a process that is killed, a closed channel."""
+"""Peers that leave: a drain, the end of the grace period, a killed process, a closed channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from endless_calls import EndlessHandler, read_all, stream_metric
 from waiting import BUSY_SECONDS
 
 
-async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> None:
+async def test_drain_lets_a_running_stream_finish_and_accepts_no_new_call() -> None:
     release = asyncio.Event()
 
     async def stream(_request: StringValue) -> AsyncGenerator[StringValue]:
@@ -42,12 +42,12 @@ async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> Non
 
 async def test_drain_does_not_wait_for_health_watches() -> None:
     async with running_echo_service(EchoServicer(), make_settings(drain_seconds=60)) as running:
-        await client.unary(running.stub.unary, text("x"), timeout=5)  # the channel is up, and watches
+        await client.unary(running.stub.unary, text("x"), timeout=5)  # the channel is connected and watches health
         async with asyncio.timeout(BUSY_SECONDS):
             await running.server.drain_and_stop()
 
 
-async def test_a_stream_that_outlives_the_grace_is_cut_and_is_not_a_clean_end() -> None:
+async def test_a_stream_that_outlives_the_grace_period_is_cut_with_an_error() -> None:
     handler = EndlessHandler()
     before = stream_metric("cancelled_total", cause="drain")
     async with running_echo_service(
@@ -123,7 +123,7 @@ async def test_a_call_on_a_closed_channel_is_unavailable_and_not_a_cancellation(
 
 
 async def _until_refused(stub: EchoStub) -> None:
-    """Waits until calls are refused, none having failed in another way."""
+    """Waits until calls are refused, and checks that none fails in another way."""
     async with asyncio.timeout(10):
         while True:
             try:

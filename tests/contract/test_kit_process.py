@@ -121,7 +121,7 @@ async def test_a_signal_lets_the_running_stream_finish_and_closes_in_reverse(num
         assert process.returncode == 0
 
 
-async def test_what_the_start_has_built_is_not_collected_again() -> None:
+async def test_objects_built_at_start_are_excluded_from_garbage_collection() -> None:
     async with program(mode="count") as process:
         channel = open_channel(f"127.0.0.1:{await port_of(process)}")
         answers = client.stream(EchoStub(channel).server_stream, text("0"), timeout=20)

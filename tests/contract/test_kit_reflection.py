@@ -1,4 +1,4 @@
-"""Reflection of kit's gRPC server, asked by buf, a real client, and under each version's name."""
+"""Reflection of kit's gRPC server, used by buf, a real client, and under each version's name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_v1_is_described_as_v1() -> None:
     assert not file.options.deprecated
 
 
-async def test_an_unknown_symbol_is_answered_and_the_stream_goes_on() -> None:
+async def test_an_unknown_symbol_does_not_end_the_stream() -> None:
     async with running_echo_service(EchoServicer()) as running:
         unknown, listed = await ask(
             running.port,
@@ -100,7 +100,7 @@ async def test_buf_lists_describes_and_calls(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [V1, V1ALPHA])
-async def test_off_by_a_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reflection_can_be_turned_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CITEWIRE_REFLECTION", "off")
     async with running_echo_service(EchoServicer(), make_settings()) as running:
         with pytest.raises(grpc.aio.AioRpcError) as raised:

@@ -1,4 +1,4 @@
-"""Every server of ours, on a real port: order of the stages, errors, tenant, limits, health, drain."""
+"""The kit's server on a real port: order of the stages, errors, tenant, limits, health, drain."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ all_shapes = pytest.mark.parametrize("method", list(CALLERS))
 
 
 def failing(exc: BaseException) -> EchoServicer:
-    """A servicer of which every method raises."""
+    """A servicer whose methods all raise."""
 
     async def single(_request: object) -> StringValue:
         raise exc
@@ -179,7 +179,7 @@ async def test_a_call_without_tenant_is_refused_and_counted(method: str) -> None
 
 
 @all_shapes
-async def test_the_handler_sees_tenant_occasion_and_request_id_of_the_caller(method: str) -> None:
+async def test_the_handler_sees_the_callers_tenant_context_and_request_id(method: str) -> None:
     async def whoami(_request: object) -> StringValue:
         return text(f"{current_tenant()} {current_call_context()} {current_request_id()}")
 
@@ -218,7 +218,7 @@ async def test_without_auth_and_keys_every_call_works_for_the_local_tenant() -> 
         [("cw-org", "x" * 129), ("cw-user", "u"), ("cw-plan", "pro")],
     ],
 )
-async def test_what_a_caller_says_unsigned_is_refused_unless_an_upgrade_accepts_it(
+async def test_unsigned_callers_are_refused_unless_an_upgrade_accepts_them(
     metadata: list[tuple[str, str]],
 ) -> None:
     async def whoami(_request: StringValue) -> StringValue:
@@ -237,14 +237,14 @@ async def test_what_a_caller_says_unsigned_is_refused_unless_an_upgrade_accepts_
         assert (await running.stub.unary(text("abc"), metadata=good, timeout=5)).value == "acme"
         assert REGISTRY.get_sample_value("citewire_unsigned_calls_total") == before + 1
         with use_tenant(Tenant("other", "u", "pro")):
-            assert await call_unary(running) == "other", "what is signed decides"
+            assert await call_unary(running) == "other", "the signed claims win"
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await running.stub.unary(text("abc"), metadata=metadata, timeout=5)
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @all_shapes
-async def test_our_errors_reach_the_client_whole(method: str) -> None:
+async def test_our_errors_reach_the_client_complete(method: str) -> None:
     error = InvalidArgument(
         "top_k: must be between 1 and 200",
         reason="INVALID_FIELD",
@@ -285,7 +285,7 @@ async def test_a_cancellation_from_inside_does_not_leave_the_client_waiting(meth
 
 
 @all_shapes
-async def test_a_method_that_is_not_written_yet_says_so(method: str) -> None:
+async def test_a_method_without_an_implementation_is_unimplemented(method: str) -> None:
     async with running_echo_service(failing(NotImplementedError("Method not implemented!"))) as running:
         with pytest.raises(Unimplemented) as raised:
             await CALLERS[method](running)
@@ -315,7 +315,7 @@ async def test_a_request_that_cannot_be_parsed_is_the_callers_fault() -> None:
         await channel.close()
 
 
-async def test_details_stay_small_whatever_the_error_holds() -> None:
+async def test_details_stay_small_whatever_the_error_contains() -> None:
     error = InvalidArgument(
         "x" * 100_000,
         reason="INVALID_FIELD",
@@ -329,7 +329,7 @@ async def test_details_stay_small_whatever_the_error_holds() -> None:
         assert int(raised.value.metadata["violations_left_out"]) == 1000 - len(raised.value.violations)
 
 
-async def test_a_full_server_refuses_at_once_and_says_when_to_come_back() -> None:
+async def test_a_full_server_refuses_at_once_and_says_when_to_retry() -> None:
     entered, release = asyncio.Event(), asyncio.Event()
 
     async def wait(_request: StringValue) -> StringValue:
@@ -348,15 +348,15 @@ async def test_a_full_server_refuses_at_once_and_says_when_to_come_back() -> Non
         assert raised.value.reason == "OVERLOADED"
         assert raised.value.retry_after == 1.0
         assert handled("Unary", Code.RESOURCE_EXHAUSTED) == before + 1
-        # Probes still get their answer.
+        # Probes are still answered.
         assert await health_of(running.port) == health_pb2.HealthCheckResponse.SERVING
         release.set()
         assert await first == "done"
         assert await call_unary(running) == "done"
 
 
-async def test_what_the_server_says_is_heard_while_the_client_still_writes() -> None:
-    """Upload refused half-way: grpc.aio itself would often report INTERNAL instead."""
+async def test_clients_get_the_servers_error_while_they_still_write() -> None:
+    """An upload refused half-way: grpc.aio itself would often report INTERNAL instead."""
 
     async def endless() -> AsyncGenerator[StringValue]:
         while True:
@@ -373,7 +373,7 @@ async def test_what_the_server_says_is_heard_while_the_client_still_writes() -> 
             assert raised.value.reason == "TOO_LARGE"
 
 
-async def test_a_server_that_answers_before_it_has_read_everything_is_heard_to_the_end() -> None:
+async def test_an_answer_before_the_end_of_the_requests_is_received_whole() -> None:
     async def endless() -> AsyncGenerator[StringValue]:
         while True:
             yield text("x" * 10_000)
@@ -394,7 +394,7 @@ async def test_a_server_that_answers_before_it_has_read_everything_is_heard_to_t
 
 
 async def test_errors_of_a_chain_keep_their_reason() -> None:
-    """What B answers to A reaches A's caller with B's reason, when A lets it pass."""
+    """B's error reaches A's caller with B's reason if A doesn't handle it."""
     async with running_echo_service(failing(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:
 
         async def ask_b(request: StringValue) -> StringValue:

@@ -1,4 +1,4 @@
-"""Mutual TLS between our processes: who is let in, certificates that are renewed, probes beside it."""
+"""Mutual TLS between our processes: who is admitted, renewed certificates, probes without TLS."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_calls_of_all_shapes_pass_between_certificates_of_one_authority(tm
                 assert [answer.value async for answer in answers] == ["x", "y"]
 
 
-async def test_nobody_else_is_let_in(tmp_path: Path) -> None:
+async def test_nobody_else_is_admitted(tmp_path: Path) -> None:
     async with secured(tmp_path) as running:
         running.server.set_serving(True)
         stranger = Authority()
@@ -166,7 +166,9 @@ async def served_serial(port: int | None, folder: Path) -> int:
     return serial
 
 
-async def test_unreadable_files_leave_the_certificate_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreadable_files_leave_the_current_certificate_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watched, "_LOOK_SECONDS", 0.0)
     async with secured(tmp_path) as running:
         running.server.set_serving(True)
@@ -180,7 +182,7 @@ async def test_unreadable_files_leave_the_certificate_at_hand(tmp_path: Path, mo
             assert channel.current() is before
 
 
-async def test_files_that_were_never_there_end_the_start(tmp_path: Path) -> None:
+async def test_missing_files_end_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="CITEWIRE_TLS_CERT"):
         open_channel("localhost:1", tls=files_in(tmp_path / "nowhere"))
     server = GrpcServer(settings(tmp_path / "nowhere"), service="test")
@@ -188,7 +190,7 @@ async def test_files_that_were_never_there_end_the_start(tmp_path: Path) -> None
         await server.start()
 
 
-async def test_probes_are_answered_beside_it_without_tls_and_mean_different_things(tmp_path: Path) -> None:
+async def test_probes_are_answered_without_tls_and_differ_in_meaning(tmp_path: Path) -> None:
     serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
     async with secured(tmp_path) as running, grpc.aio.insecure_channel(f"127.0.0.1:{running.probe_port}") as channel:
@@ -206,9 +208,9 @@ async def test_probes_are_answered_beside_it_without_tls_and_mean_different_thin
         assert await states() == {"liveness": serving, "startup": not_serving, "readiness": not_serving}
         running.server.set_serving(True)
         assert await states() == {"liveness": serving, "startup": serving, "readiness": serving}
-        running.server.set_serving(False)  # as while the database is away
+        running.server.set_serving(False)  # as when the database is down
         assert await states() == {"liveness": serving, "startup": serving, "readiness": not_serving}
-        # Nothing but health is answered there.
+        # Only health is answered on that port.
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await EchoStub(channel).unary(text("hello"), timeout=5)
         assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -1,4 +1,4 @@
-"""Traces, from the first caller through two servers to a collector, and what they may hold."""
+"""Traces, from the first caller through two servers to a collector, and what they may contain."""
 
 from __future__ import annotations
 

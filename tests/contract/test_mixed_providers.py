@@ -1,4 +1,4 @@
-"""Attacks on sealed providers over gRPC: no mixture of two of them sends one's key to the other's address."""
+"""Attacks on sealed providers over gRPC: no mixture of two of them sends the key of one to the address of the other."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ THIEVES: list[tuple[Tenant, dict[str, Any]]] = [
     (BOB, {"user_id": "bob", "model": "another"}),
     (EVE, {}),
 ]
-"""Of the same owner, of one of its users, of another organisation."""
+"""Attackers with fields of their own provider: the same owner, another user, another organisation."""
 Service = Literal["generator", "embedder"]
 Layout = Literal["whole", "apart"]
 
 
 class Running:
-    """A service that opens providers, its two methods that take them, and how each of its types is called."""
+    """A service that opens providers, and calls of its two methods that take them."""
 
     def __init__(self, stub: GeneratorServiceStub | EmbedderServiceStub, *types: common.ProviderType) -> None:
         self.stub = stub
@@ -120,7 +120,7 @@ def spec_of(upstream: KeyedUpstream, key: str, **fields: Any) -> common.Provider
 
 
 def sealed_apart(tenant: Tenant, spec: common.ProviderSpec) -> common.ProviderRef:
-    """As the version before sealed: its rows are still there after an upgrade."""
+    """Seals as the previous version did: its rows still exist after an upgrade."""
     keyring, type_ = Keyring.parse(KEYS), PROVIDER_TYPES.from_proto(spec.type)
     assert type_ is not None
     owner = (tenant.org_id, spec.user_id, type_.value, spec.provider)
@@ -135,7 +135,7 @@ def sealed_apart(tenant: Tenant, spec: common.ProviderSpec) -> common.ProviderRe
 
 
 def mixtures(victim: common.ProviderRef, bait: common.ProviderRef) -> Iterator[common.ProviderRef]:
-    """Yields every message that takes some of the fields of one, and the others of the other."""
+    """Yields every message that combines fields of the two."""
     names = [field.name for field in common.ProviderRef.DESCRIPTOR.fields]
     differing = [name for name in names if getattr(victim, name) != getattr(bait, name)]
     for count in range(len(differing) + 1):
@@ -147,8 +147,8 @@ def mixtures(victim: common.ProviderRef, bait: common.ProviderRef) -> Iterator[c
             yield mixed
 
 
-async def tried(attempt: Awaitable[object]) -> str:
-    """Returns the reason for which it was refused; "" if it wasn't."""
+async def reason_of_refusal(attempt: Awaitable[object]) -> str:
+    """Returns the reason why an attempt was refused, or "" if it wasn't."""
     try:
         await attempt
     except CitewireError as exc:
@@ -159,20 +159,20 @@ async def tried(attempt: Awaitable[object]) -> str:
 async def attack(running: Running, caller: Tenant, victim: common.ProviderRef, bait: common.ProviderRef) -> None:
     """Calls and rewraps every mixture."""
     for mixed in mixtures(victim, bait):
-        await tried(running.call(caller, mixed))
+        await reason_of_refusal(running.call(caller, mixed))
         try:
             rewrapped = await running.rewrap(caller, mixed)
         except CitewireError:
             continue
-        await tried(running.call(caller, rewrapped))
+        await reason_of_refusal(running.call(caller, rewrapped))
 
 
 @pytest.mark.parametrize("layout", ["whole", "apart"])
 @pytest.mark.parametrize("service", ["generator", "embedder"])
 async def test_no_mixture_sends_a_key_to_another_address(service: Service, layout: Layout) -> None:
-    """The thief has the victim's sealed provider, from a backup say, and seals one of their own.
+    """The thief has the victim's sealed provider, from a backup for instance, and seals one of their own.
 
-    `apart`: both are from before the upgrade, or only one of them is.
+    `apart`: the thief's is from before the upgrade, and the victim's may be.
     """
     async with keyed_upstream(CANARY) as victims, keyed_upstream(BAIT) as thiefs, serve(service) as running:
         for type_ in running.types:
@@ -187,34 +187,34 @@ async def test_no_mixture_sends_a_key_to_another_address(service: Service, layou
                     for old_victim in (victim, sealed_apart(ANA, spec)):
                         await attack(running, thief, old_victim, sealed_apart(thief, bait_spec))
         assert CANARY not in thiefs.keys
-        if layout == "whole":  # that nothing was sent would prove nothing if nothing could be
+        if layout == "whole":  # otherwise the absence of the key would prove nothing
             assert CANARY in victims.keys
             assert BAIT in thiefs.keys
 
 
 @pytest.mark.parametrize("service", ["generator", "embedder"])
-async def test_rows_of_the_version_before_are_sealed_as_one(service: Service) -> None:
+async def test_rows_of_the_previous_version_are_resealed_as_a_whole(service: Service) -> None:
     async with keyed_upstream(CANARY) as upstream:
         async with serve(service, sealed_apart=True) as running:
             rows: list[tuple[common.ProviderRef, common.ProviderRef]] = []
             for type_ in running.types:
                 apart = sealed_apart(ANA, spec_of(upstream, CANARY, type=type_))
-                assert await tried(running.call(ANA, apart)) == ""
+                assert await reason_of_refusal(running.call(ANA, apart)) == ""
                 whole = await running.rewrap(ANA, apart)
                 assert (whole.sealed_api_base, whole.model, whole.type) == (b"", apart.model, type_)
-                assert await tried(running.call(BOB, whole)) == ""
+                assert await reason_of_refusal(running.call(BOB, whole)) == ""
                 assert await running.rewrap(ANA, whole) == whole
                 rows.append((apart, whole))
         async with serve(service) as running:
             for apart, whole in rows:
                 calls = len(upstream.calls)
                 for attempt in (running.call(ANA, apart), running.rewrap(ANA, apart)):
-                    assert await tried(attempt) == "PROVIDER_SEAL"
+                    assert await reason_of_refusal(attempt) == "PROVIDER_SEAL"
                 assert len(upstream.calls) == calls
-                assert await tried(running.call(ANA, whole)) == ""
+                assert await reason_of_refusal(running.call(ANA, whole)) == ""
 
 
-async def test_an_old_key_without_an_address_needs_nothing() -> None:
+async def test_an_old_key_without_an_address_is_resealed() -> None:
     async with serve("generator") as running:
         spec = common.ProviderSpec(type=CHAT, provider="openai", model="m", api_key=CANARY)
         apart = sealed_apart(ANA, spec)
@@ -224,11 +224,11 @@ async def test_an_old_key_without_an_address_needs_nothing() -> None:
         assert await running.rewrap(ANA, whole) == whole
 
 
-async def test_another_length_of_vectors_is_refused() -> None:
+async def test_a_changed_dimension_is_refused() -> None:
     async with keyed_upstream(CANARY) as upstream, serve("embedder") as running:
         whole = await running.seal(ANA, spec_of(upstream, CANARY, type=EMBEDDING, dimensions=8))
         whole.dimensions = 4
-        assert await tried(running.call(ANA, whole)) == "PROVIDER_SEAL"
+        assert await reason_of_refusal(running.call(ANA, whole)) == "PROVIDER_SEAL"
         assert upstream.calls == []
         whole.dimensions = 0
-        assert await tried(running.call(ANA, whole)) == ""
+        assert await reason_of_refusal(running.call(ANA, whole)) == ""

@@ -42,7 +42,7 @@ def corpus(database: Database) -> Iterator[CorpusRows]:
 async def read(
     caller: Caller, max_tokens: int, scope: pb.Scope | None = None
 ) -> tuple[list[list[pb.Chunk]], pb.ScopeCounts]:
-    """The items, each as its chunks, and the counts, which only the last response may carry."""
+    """Returns the items, each as its chunks, and the counts, which only the last response may contain."""
     request = pb.GetContextRequest(scope=scope, max_tokens=max_tokens)
     responses = await caller.stream(caller.running.retriever.GetContext, request)
     assert [response.HasField("counts") for response in responses] == [False] * (len(responses) - 1) + [True]
@@ -71,10 +71,10 @@ async def test_items_are_read_whole_and_most_recent_first(me: Caller, corpus: Co
     ("max_tokens", "expected"),
     [(60, ["d", "c", "b", "a"]), (59, ["d", "c", "b"]), (10, ["d"]), (9, []), (39, ["d", "c"])],
 )
-async def test_the_first_item_over_the_budget_ends_it(
+async def test_reading_ends_at_the_first_item_over_the_budget(
     me: Caller, corpus: CorpusRows, max_tokens: int, expected: list[str]
 ) -> None:
-    # From the most recent: 10, 20, 10 and 20 tokens; a smaller one behind one that is too big isn't tried.
+    # From the most recent: 10, 20, 10 and 20 tokens; a small item after one that is too big isn't tried.
     for day, (name, tokens) in enumerate((("a", 20), ("b", 10), ("c", 20), ("d", 10))):
         created_at = START + timedelta(days=day)
         corpus.add(NewDocument("acme", chunks(1), title=name, tokens=tokens, created_at=created_at))
@@ -83,7 +83,7 @@ async def test_the_first_item_over_the_budget_ends_it(
     assert (counts.items, counts.kept, counts.trimmed) == (4, len(expected), 4 - len(expected))
 
 
-async def test_of_an_item_that_alone_is_too_big_the_beginning_is_read(me: Caller, corpus: CorpusRows) -> None:
+async def test_a_single_item_over_the_budget_is_read_in_part(me: Caller, corpus: CorpusRows) -> None:
     corpus.add(NewDocument("acme", chunks(1), title="old", tokens=1, created_at=START))
     corpus.add(NewDocument("acme", chunks(9), title="big", tokens=10))
     items, counts = await read(me, 45)
@@ -101,7 +101,7 @@ async def test_a_large_item_takes_several_messages(me: Caller, corpus: CorpusRow
     assert [len(item) for item in items] == [500, 500, 100]
     assert [chunk.chunk_index for item in items for chunk in item] == list(range(1100))
     assert (counts.items, counts.kept) == (1, 1)
-    # Metadata goes along as long as there is room: 4 MiB of it in a message.
+    # Metadata is included while there is room: 4 MiB of it per message.
     assert [sum(chunk.HasField("metadata") for chunk in item) for item in items] == [69, 69, 69]
 
 
@@ -113,7 +113,7 @@ async def test_attached_items_are_exactly_what_is_read(me: Caller, corpus: Corpu
     scope = pb.Scope(selection=pb.DocumentSelection(document_ids=[ids[0], ids[3]]))
     items, counts = await read(me, 1000, scope)
     assert (titles(items), counts.items) == (["3", "0"], 2)
-    # Under the budget here too, which the plan says.
+    # The budget applies here too, and the plan says so.
     plan = await me.unary(
         me.running.retriever.Plan, pb.PlanRequest(scope=scope, strategy=pb.STRATEGY_LIBRARY, max_tokens=10)
     )
@@ -162,7 +162,7 @@ async def test_an_empty_library_and_a_missing_budget(me: Caller) -> None:
         (5000, 1050, {"free": "trim", "basic": "trim", "pro": "fallback"}),
     ],
 )
-async def test_the_librarys_table(
+async def test_the_librarys_path_by_its_size(
     database: Database, corpus: CorpusRows, items: int, missing: int, paths: dict[Plan, str]
 ) -> None:
     sizes = _library(corpus, items, missing)
@@ -183,10 +183,10 @@ async def test_the_librarys_table(
 
 
 def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
-    """Items of 150–400 tokens, a day apart; the oldest lack vectors. Returns their tokens, oldest first."""
+    """Adds items of 150–400 tokens, a day apart; the oldest lack vectors. Returns their tokens, oldest first."""
     sizes = [int(size) for size in np.random.default_rng(items).integers(150, 401, items)]
     corpus.point("acme")
-    corpus.run("SET session_replication_role = replica")  # thousands of rows: without the triggers that tell watchers
+    corpus.run("SET session_replication_role = replica")  # thousands of rows: skip the triggers that notify watchers
     corpus.run(
         "INSERT INTO corpus.documents (org_id, document_id, owner, type, title, title_given, created_at, live_version,"
         " live_chunks, live_tokens) SELECT 'acme', n, 'ada', 'capture', (n - 1)::text, true,"
@@ -205,7 +205,7 @@ def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
         " sha256('text'), 0, 4 FROM corpus.documents WHERE org_id = 'acme'"
     )
     corpus.run(
-        f"INSERT INTO corpus.vectors_{corpus.space_id} (org_id, chunk_id, document_id, version, embedding)"  # noqa: S608 # what is put in is a number
+        f"INSERT INTO corpus.vectors_{corpus.space_id} (org_id, chunk_id, document_id, version, embedding)"  # noqa: S608 # a number
         " SELECT 'acme', document_id, document_id, 1, '[1,0,0,0]' FROM corpus.documents"
         " WHERE org_id = 'acme' AND document_id > %s",
         (missing,),
@@ -215,7 +215,7 @@ def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
 
 
 async def test_the_semantic_path_is_forty_similar_and_ten_recent_not_refilled(me: Caller, corpus: CorpusRows) -> None:
-    # 60 items; the older, the more similar. Item 55 is similar too, and among the ten most recent.
+    # 60 items: the older they are, the more similar. Item 55 is both similar and among the ten most recent.
     for number in range(60):
         angle = np.radians(10 if number == 55 else 20 + number)
         vectors = np.array([[0, 0, 0, 1], [np.cos(angle), np.sin(angle), 0, 0]], np.float32)
@@ -244,7 +244,7 @@ async def test_the_semantic_path_is_forty_similar_and_ten_recent_not_refilled(me
     similar, recent = await find_titles(None, 0.15)
     assert similar == ["55", *(str(number) for number in range(39))]
     assert recent == ["59", "58", "57", "56", "54", "53", "52", "51", "50"]
-    # A bound keeps what is recent, whatever it is like; the request's conditions hold for both.
+    # A minimum score doesn't exclude recent items; the request's conditions apply to both.
     similar, recent = await find_titles(pb.Scope(types=["capture"]), 0.8)
     assert similar == [str(number) for number in range(0, 17, 2)]
     assert recent == [str(number) for number in range(58, 39, -2)]

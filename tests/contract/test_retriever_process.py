@@ -1,4 +1,4 @@
-"""The retriever as its own process: what it says when it can't start, and how it ends."""
+"""The retriever as a process: errors at the start, and how it stops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def environment(**values: str) -> dict[str, str]:
     return {**os.environ, **{f"CITEWIRE_RETRIEVER_{name}": value for name, value in settings.items()}}
 
 
-async def test_it_serves_until_it_is_told_to_end(database: Database) -> None:
+async def test_it_serves_until_it_is_told_to_stop(database: Database) -> None:
     env = {**environment(DSN=database.dsn("citewire_corpus")), "CITEWIRE_AUTH": "keys", **keyed_environment()}
     process = await asyncio.create_subprocess_exec(*COMMAND, env=env, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
@@ -69,7 +69,7 @@ async def test_it_serves_until_it_is_told_to_end(database: Database) -> None:
         ({"DSN": "no such thing ="}, 1, "connection string"),
     ],
 )
-def test_what_is_wrong_is_named(settings: dict[str, str], code: int, text: str) -> None:
+def test_wrong_settings_are_named(settings: dict[str, str], code: int, text: str) -> None:
     env = environment(**settings)
     done = subprocess.run(COMMAND, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code

@@ -107,7 +107,7 @@ async def test_scores_are_clamped_cosine_similarity_and_bounded(me: Caller, corp
     assert all(result.first_score == result.rank_score for result in (await search(me)).results)
 
 
-async def test_what_points_away_from_the_question_is_off_topic(me: Caller, corpus: CorpusRows) -> None:
+async def test_results_unlike_the_question_are_off_topic(me: Caller, corpus: CorpusRows) -> None:
     corpus.add(NewDocument("acme", near(100, 120)))
     assert (await search(me)).off_topic
     corpus.add(NewDocument("acme", near(80)))
@@ -134,7 +134,7 @@ async def test_scopes(me: Caller, corpus: CorpusRows) -> None:
         assert titles(await search(me, scope)) == list(expected), scope
 
 
-async def test_unknown_and_foreign_documents_are_named_alike(me: Caller, corpus: CorpusRows) -> None:
+async def test_unknown_and_foreign_documents_are_reported_alike(me: Caller, corpus: CorpusRows) -> None:
     mine, _ = corpus.add(NewDocument("acme", near(1), owner="ada"))
     bobs, _ = corpus.add(NewDocument("acme", near(1), owner="bob"))
     theirs, _ = corpus.add(NewDocument("other", near(0)))
@@ -182,13 +182,13 @@ async def test_an_unknown_collection_is_named(me: Caller, corpus: CorpusRows) ->
             assert (error.message, error.metadata) == (f"there is no collection {name!r}", {"collection": name})
 
 
-async def test_what_is_not_ready_contributes_nothing_and_is_no_error(me: Caller, corpus: CorpusRows) -> None:
+async def test_pending_documents_contribute_nothing_and_are_no_error(me: Caller, corpus: CorpusRows) -> None:
     waiting, _ = corpus.add(NewDocument("acme", near(0), live=False))
     assert titles(await search(me, selection(waiting))) == []
     assert titles(await search(me, recent=5)) == []
 
 
-async def test_only_the_live_version_is_searched_and_old_chunks_still_open(me: Caller, corpus: CorpusRows) -> None:
+async def test_only_the_live_version_is_searched_and_old_chunks_can_be_read(me: Caller, corpus: CorpusRows) -> None:
     document_id, old = corpus.add(NewDocument("acme", near(0)))
     new = corpus.add_version("acme", document_id, 2, near(10))
     assert [result.chunk.chunk_id for result in (await search(me)).results] == old
@@ -220,7 +220,7 @@ async def test_chunks_that_do_not_exist_or_are_foreign_are_named(me: Caller, cor
         assert [violation.field for violation in invalid.value.violations] == [field]
 
 
-async def test_documents_that_the_caller_sees_are_told_from_the_others(me: Caller, corpus: CorpusRows) -> None:
+async def test_find_documents_returns_those_that_the_caller_sees(me: Caller, corpus: CorpusRows) -> None:
     mine, _ = corpus.add(NewDocument("acme", near(0)))
     staged, _ = corpus.add(NewDocument("acme", near(0), live=False))
     theirs, _ = corpus.add(NewDocument("other", near(0)))
@@ -243,7 +243,7 @@ async def test_by_document_counts_documents_and_takes_the_best_chunk(me: Caller,
     assert titles(await search(me, top_k=4)) == ["a", "b", "a", "a"]
 
 
-async def test_recent_documents_come_after_without_threshold_and_once(me: Caller, corpus: CorpusRows) -> None:
+async def test_recent_documents_follow_without_threshold_or_duplicates(me: Caller, corpus: CorpusRows) -> None:
     start = datetime(2024, 1, 1, tzinfo=UTC)
     for day, (title, angle) in enumerate([("near", 0), ("far", 90), ("back", 180), ("side", 85)]):
         corpus.add(
@@ -258,11 +258,11 @@ async def test_recent_documents_come_after_without_threshold_and_once(me: Caller
     assert [result.chunk.chunk_index for result in response.results] == [0, 0, 0, 0]
     assert [round(result.score, 2) for result in response.results] == [1.0, 0.09, 0.0, 0.0]
     everything = await search(me, pb.Scope(types=["file"]), group_by=pb.GROUP_BY_DOCUMENT, recent=3)
-    assert titles(everything) == ["near", "side", "far", "back"]  # not refilled: they are there already
+    assert titles(everything) == ["near", "side", "far", "back"]  # not refilled: the recent ones are there already
     assert [result.recency_rank for result in everything.results] == [0, 1, 3, 2]
 
 
-async def test_the_space_must_be_one_that_serves(me: Caller, corpus: CorpusRows) -> None:
+async def test_the_space_must_be_live(me: Caller, corpus: CorpusRows) -> None:
     empty = await search(me)
     assert (list(empty.results), empty.space) == ([], SPACE)  # nothing was ingested yet
     document_id, chunk_ids = corpus.add(NewDocument("acme", near(0)))
@@ -405,7 +405,7 @@ async def test_a_library_is_read_while_it_fits_the_budget(me: Caller, corpus: Co
 
 @dataclass(frozen=True, slots=True)
 class OwnDatabase:
-    """A database on a server of the test's own."""
+    """A database on a server that belongs to the test."""
 
     server: EmbeddedPostgres
 
@@ -451,8 +451,8 @@ async def test_a_missing_schema_is_not_serving(empty_database: Database) -> None
 
 
 @pytest.mark.parametrize("mode", ["DENSE", "HYBRID"])
-async def test_at_most_so_many_results_are_of_one_document(me: Caller, corpus: CorpusRows, mode: str) -> None:
-    # More chunks of the nearest document than the first look takes: others are found behind them.
+async def test_results_per_document_are_limited(me: Caller, corpus: CorpusRows, mode: str) -> None:
+    # The nearest document has more chunks than the first query reads: others are found beyond them.
     corpus.add(NewDocument("acme", near(*range(120)), title="long"))
     corpus.add(NewDocument("acme", near(150, 151), title="next"))
     corpus.add(NewDocument("acme", near(160, 161), title="last"))

@@ -88,7 +88,7 @@ async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> No
     assert [result.first_score for result in matches] == pytest.approx([0.25 * r.rank_score / best for r in matches])
 
 
-async def test_a_vector_gives_what_words_found_their_cosine(me: Caller, corpus: CorpusRows) -> None:
+async def test_a_vector_adds_cosine_scores_to_lexical_results(me: Caller, corpus: CorpusRows) -> None:
     put(corpus, "measles here", angles=[60])
     put(corpus, "measles, measles", angles=[10])
     unembedded = NewDocument("acme", np.eye(1, 4, dtype=np.float32), texts=["measles there and elsewhere"])
@@ -107,7 +107,7 @@ async def test_a_vector_gives_what_words_found_their_cosine(me: Caller, corpus: 
     assert refused.value.reason == "SPACE_MISMATCH"
 
 
-async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, corpus: CorpusRows) -> None:
+async def test_term_rarity_is_that_of_the_searched_collection(me: Caller, corpus: CorpusRows) -> None:
     first = ["measles here", "measles there", "garden"]
     for text in first:
         put(corpus, text, collection="One")
@@ -121,7 +121,7 @@ async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, cor
     assert (await words(me, "measles garden"))[0].chunk.text != "garden"
 
 
-async def test_scopes_bound_it(me: Caller, corpus: CorpusRows) -> None:
+async def test_scopes_limit_a_lexical_search(me: Caller, corpus: CorpusRows) -> None:
     mine = put(corpus, "measles one", owner="ada")
     put(corpus, "measles two", owner="bob", type="article")
     put(corpus, "measles three", live=False)
@@ -172,7 +172,7 @@ async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -
     assert 0 < scores[-1] < scores[0] < 1
     assert [round(result.score, 2) for result in matches] == [0.98, 0.17, 0.94, 0.03]
     assert [result.HasField("lexical_score") for result in matches] == [True, True, False, False]
-    # A bound is on similarity, of what the words alone found too.
+    # The minimum is on similarity, also for results found only by words.
     assert [result.chunk.title for result in await both(me, "measles", min_score=0.5)] == ["by both", "by meaning"]
     assert [result.chunk.title for result in await both(me, "measles", top_k=1)] == ["by both"]
     matches = await both(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, recent=4)
@@ -180,10 +180,10 @@ async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -
 
 
 @pytest.mark.parametrize(("tokens", "first"), [("length(text) / 5", "page 20"), ("length(text) / 2", "page 9")])
-async def test_where_pages_share_their_words_a_model_that_knows_the_language_decides(
+async def test_if_pages_share_their_words_a_model_that_knows_the_language_decides(
     me: Caller, corpus: CorpusRows, tokens: str, first: str
 ) -> None:
-    # All pages have the question's words, the first ten in the fewest others; what is meant stands on page 20.
+    # All pages contain the question's words, the first ten with the least other text; page 20 has the answer.
     for page in range(25):
         text = "Net revenue of the year. " + "Further figures follow below. " * (1 + 20 * (page // 10))
         put(corpus, text, title=f"page {page}", angles=[40 if page == 20 else 85 - page])
@@ -192,7 +192,7 @@ async def test_where_pages_share_their_words_a_model_that_knows_the_language_dec
     assert results[0].chunk.title == first
 
 
-def test_the_length_of_a_texts_tokens_is_read_unless_it_is_one_of_numbers_and_signs(database: Database) -> None:
+def test_characters_per_token_are_read_unless_a_text_is_mostly_numbers(database: Database) -> None:
     texts = {
         "Net sales grew by 12 % in all of the regions.": 4.5,
         "Net sales\t5,363\t4,869\t5,058": 0.0,
@@ -206,7 +206,7 @@ def test_the_length_of_a_texts_tokens_is_read_unless_it_is_one_of_numbers_and_si
     assert [KEYS.read(row, 0.5).chars_per_token for row in rows if row] == pytest.approx(list(texts.values()))
 
 
-async def test_hybrid_sums_reciprocal_ranks_if_asked(me: Caller, corpus: CorpusRows) -> None:
+async def test_hybrid_sums_reciprocal_ranks_on_request(me: Caller, corpus: CorpusRows) -> None:
     put(corpus, "measles measles", title="by words", angles=[80])
     put(corpus, "gardens", title="by meaning", angles=[5])
     put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
@@ -228,13 +228,13 @@ async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: Corpus
         named = {result.chunk.document_id: len(result.duplicate_chunk_ids) for result in matches}
         assert named[first] == len(copies)
         assert len(await words(me, "measles", keep_duplicates=True, **mode)) == 6
-        # A document is a result of its own, whatever it says.
+        # Grouped by document, each document is a result, even if its text is a duplicate.
         assert len(await words(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, **mode)) == 6
 
 
 @pytest.mark.parametrize("copies", [20, 130])
 async def test_many_near_duplicates_hide_no_result(me: Caller, corpus: CorpusRows, copies: int) -> None:
-    """More of them than are read besides what is wanted; and more than each leg finds at first."""
+    """Copies beyond the spare candidates that are read, and beyond the first candidates of each leg."""
     long = "The measles outbreak of the spring began in the harbour and went on for eleven weeks in all. " * 3
     first = put(corpus, *(f"{long}{'!' * (number % 3)}" for number in range(copies)), angles=[1] * copies)
     others = [put(corpus, f"Gardens {number} and measles", angles=[40]) for number in range(4)]
@@ -245,7 +245,7 @@ async def test_many_near_duplicates_hide_no_result(me: Caller, corpus: CorpusRow
     }  # fmt: skip
 
 
-async def test_results_that_differ_come_first_if_they_are_wanted(me: Caller, corpus: CorpusRows) -> None:
+async def test_diverse_results_come_first_on_request(me: Caller, corpus: CorpusRows) -> None:
     for angle in (1, 2, 3):
         put(corpus, f"measles {angle}", title=str(angle), angles=[angle])
     put(corpus, "gardens and measles", title="apart", angles=[-75])
@@ -256,7 +256,7 @@ async def test_results_that_differ_come_first_if_they_are_wanted(me: Caller, cor
         assert [result.chunk.title for result in apart][1] == "apart"
 
 
-async def test_what_is_missing_or_too_long_is_named(me: Caller) -> None:
+async def test_missing_and_too_long_fields_are_named(me: Caller) -> None:
     cases: tuple[tuple[dict[str, Any], set[str]], ...] = (
         ({"query": ""}, {"query"}),
         ({"query": "é" * 16_385}, {"query"}),

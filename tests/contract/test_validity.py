@@ -33,7 +33,7 @@ BOUNDS = {
     "now": (-DAY, DAY),
     "over": (-2 * DAY, -DAY),
 }
-"""Titles, and from when and until when documents are valid, seen from now."""
+"""Titles, and the bounds between which the documents are valid, relative to now."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def rows(database: Database) -> Iterator[CorpusRows]:
 
 
 def put(rows: CorpusRows, org: str = "acme") -> dict[str, int]:
-    """Puts the documents above, which say the same; returns their ids."""
+    """Puts documents with these bounds and the same text; returns their ids."""
     ids: dict[str, int] = {}
     for title, bounds in BOUNDS.items():
         document = NewDocument(org, np.stack([QUERY]), title=title, texts=[f"The kingfisher is {title} there."])
@@ -90,7 +90,7 @@ WAYS: dict[str, dict[str, Any]] = {
 async def test_every_search_finds_what_is_valid(database: Database, rows: CorpusRows, by_graph: bool) -> None:
     ids = put(rows)
     put(rows, "other")
-    # With no rows to scan, everything goes by the graph and by terms.
+    # With scans limited to zero rows, every search uses the graph or the term index.
     none = {"exact_chunks": 0, "exact_chunks_per_candidate": 0, "lexical_scan_chunks": 0}
     async with running_retriever(database, **(none if by_graph else {})) as running:
         me = Caller(running, Tenant("acme", "user", "pro"))
@@ -123,8 +123,8 @@ async def test_contexts_plans_and_lists_show_what_is_valid(me: Caller, rows: Cor
         assert await listed(me, **bounds) == titles
 
 
-async def test_the_first_moment_belongs_to_a_document_and_the_last_does_not(me: Caller, rows: CorpusRows) -> None:
-    """Also where a summer ends, and as a moment has other digits elsewhere on earth."""
+async def test_a_document_is_valid_from_its_first_moment_and_before_its_last(me: Caller, rows: CorpusRows) -> None:
+    """Also in the repeated hour at the end of summer time, with different UTC offsets."""
     document_id, _ = rows.add(NewDocument("acme", np.stack([QUERY]), title="t", texts=["kingfisher"]))
     start, end = (
         datetime.fromisoformat("2026-10-25T02:30:00+02:00"),
@@ -138,8 +138,8 @@ async def test_the_first_moment_belongs_to_a_document_and_the_last_does_not(me: 
     assert (await me.get(document_id)).valid_until.ToJsonString() == "2026-10-25T01:30:00Z"
 
 
-async def test_a_document_ends_while_it_is_searched(me: Caller, rows: CorpusRows) -> None:
-    """Nothing is remembered of what was valid a moment ago."""
+async def test_a_document_expires_between_searches(me: Caller, rows: CorpusRows) -> None:
+    """No cache remembers what was valid a moment ago."""
     rows.add(NewDocument("acme", np.stack([QUERY]), title="t", texts=["kingfisher"]))
     rows.run("UPDATE corpus.documents SET valid_until = now() + interval '1 second'")
     assert await titles_of(me) == {"t"}
@@ -150,7 +150,7 @@ async def test_a_document_ends_while_it_is_searched(me: Caller, rows: CorpusRows
     await wait_until(gone)
 
 
-async def test_bounds_are_stored_changed_and_taken_away(me: Caller) -> None:
+async def test_bounds_are_stored_changed_and_removed(me: Caller) -> None:
     moment = datetime(2030, 1, 1, tzinfo=UTC)
 
     async def change(document_id: int, **bounds: Any) -> corpus_pb2.Document:  # noqa: ANN401 # moments or None
