@@ -12,7 +12,7 @@ from citewire_embedder.providers.model_directory import BUILT_IN, find_model
 from citewire_embedder.providers.tokeniser import Tokeniser
 
 
-def test_texts_have_exactly_the_tokens_that_the_table_says() -> None:
+def test_texts_have_exactly_the_requested_tokens() -> None:
     tokeniser = Tokeniser(find_model(BUILT_IN).path / "tokenizer.json", max_tokens=256)
     words = single_token_words(tokeniser)
     assert len(words) > 30
@@ -20,8 +20,8 @@ def test_texts_have_exactly_the_tokens_that_the_table_says() -> None:
         assert tokeniser.count([text_of(words, tokens, random.Random(tokens))]) == [tokens - 2]
 
 
-def test_scores_are_those_of_the_definition() -> None:
-    """Worked out by hand: the graded documents of the first query come second and third, the second query's first."""
+def test_scores_follow_the_definition() -> None:
+    """By hand: the first query's graded documents rank second and third, the second query's document ranks first."""
     documents = np.array([[1, 0], [0.9, 0], [0.8, 0], [0, 1]], np.float32)
     queries = np.array([[1, 0], [0, 1]], np.float32)
     collection = Collection(

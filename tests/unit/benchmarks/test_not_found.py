@@ -8,13 +8,13 @@ from benchmarks.not_found import JUDGES, area, judge, recall, resampled
 
 def test_the_area_is_the_share_of_pairs_in_order() -> None:
     positive, negative = np.array([0.9, 0.5, 0.5]), np.array([0.1, 0.5])
-    # Of six pairs four are in order, and two are ties.
+    # Of six pairs, four are in order and two are ties.
     assert area(positive, negative) == pytest.approx(5 / 6)
     assert area(positive, positive) == 0.5
     assert area(negative, np.array([2.0])) == 0.0
 
 
-def test_recall_is_taken_where_a_tenth_is_refused() -> None:
+def test_recall_is_measured_where_a_tenth_is_refused() -> None:
     positive = np.arange(100) / 100
     assert recall(positive, np.array([0.0, 0.05, 0.5])) == pytest.approx(2 / 3)
     assert recall(positive, np.array([0.5, 0.9])) == 0.0
@@ -39,6 +39,6 @@ def test_each_judge_prefers_the_passage_that_answers() -> None:
     answers = judge("How long do refunds take?", results)
     nothing = judge("How long do refunds take?", results[1:])
     assert len(answers) == len(nothing) == len(JUDGES)
-    # The margin of a single passage is its whole similarity.
+    # With a single passage, the margin is its whole similarity.
     assert [score > other for score, other in zip(answers, nothing, strict=True)] == [True] * len(JUDGES)
     assert judge("How long do refunds take?", []) == (0.0,) * len(JUDGES)

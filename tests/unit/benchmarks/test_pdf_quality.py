@@ -1,4 +1,4 @@
-"""The benchmark of reading PDF pages: its gold standard by numbers of words, and its measures."""
+"""The benchmark of reading PDF pages: its gold standard, which refers to words by number, and its measures."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from citewire_retriever.ingest.parsers.samples import FILES
 WORDS = ["Title", "and", "a", "paragraph", "Year", "Sales", "2024", "12", "7"]
 
 
-def test_a_number_stands_for_the_words_up_to_the_next_one() -> None:
+def test_a_number_stands_for_the_words_up_to_the_next_number() -> None:
     lines = ["h2 0", "table", "row 4 | 5", "row 6 | 7", "p 1", "omit 8"]
 
     assert list(elements(lines, WORDS)) == [
@@ -29,7 +29,7 @@ def test_gold_with_words_left_over_or_used_twice_is_refused(lines: list[str]) ->
         list(elements(lines, WORDS))
 
 
-def test_words_that_pdfium_reads_otherwise_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_reading_by_pdfium_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.pdf").write_bytes(FILES["a.pdf"])
     words = page_words(tmp_path / "a.pdf", 1)
     gold = tmp_path / "gold.txt"
@@ -42,7 +42,7 @@ def test_words_that_pdfium_reads_otherwise_are_noticed(tmp_path: Path, monkeypat
         read_gold(tmp_path)
 
 
-def test_the_gold_standard_holds_thirty_pages_with_their_licences_and_none_of_their_text() -> None:
+def test_the_gold_standard_has_thirty_pages_with_licences_and_no_text() -> None:
     text = pdf_gold.GOLD.read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith(("#", "="))]
 
@@ -53,7 +53,7 @@ def test_the_gold_standard_holds_thirty_pages_with_their_licences_and_none_of_th
     assert all(re.fullmatch(r"(?:h\d|p|omit|table|row)[\d |]*", line) for line in lines)
 
 
-def test_a_page_that_was_read_as_it_is_has_the_best_score() -> None:
+def test_a_perfectly_read_page_has_the_best_score() -> None:
     table = Element(rows=(("Year", "Sales"), ("2024", "12")))
     page = [Element("Results", level=1), Element("Sales rose in exam\N{SOFT HYPHEN}ples.", level=0), table]
     read = read_markdown(
@@ -66,7 +66,7 @@ def test_a_page_that_was_read_as_it_is_has_the_best_score() -> None:
     assert (f1(result.headings, "both"), f1(result.headings, "level")) == (1, 1)
 
 
-def test_columns_read_row_by_row_cost_order_and_no_words() -> None:
+def test_columns_read_row_by_row_lower_the_order_score_only() -> None:
     page = [Element("a b c d e f")]
 
     result = score(page, [Element("a d b e c f")])
@@ -75,13 +75,13 @@ def test_columns_read_row_by_row_cost_order_and_no_words() -> None:
     assert result.order == pytest.approx(4 / 6)
 
 
-def test_words_that_are_left_out_cost_recall_and_running_heads_precision() -> None:
+def test_missing_words_lower_recall_and_running_heads_precision() -> None:
     result = score([Element("a b c d")], [Element("a b"), Element("page 3")])
 
     assert (result.recall, result.precision, result.order) == (0.5, 0.5, 1)
 
 
-def test_tables_are_compared_by_the_edits_between_them() -> None:
+def test_tables_are_compared_by_edit_distance() -> None:
     rows = (("Year", "Sales"), ("2024", "12"))  # a tree of seven nodes
 
     assert teds(rows, rows) == 1
@@ -90,14 +90,14 @@ def test_tables_are_compared_by_the_edits_between_them() -> None:
     assert teds(rows, (("Year", "Sales"),)) == pytest.approx(4 / 7)
 
 
-def test_a_table_that_is_none_and_one_that_was_missed_are_counted() -> None:
+def test_false_and_missed_tables_are_counted() -> None:
     table, text = Element(rows=(("a", "b"), ("c", "d"))), Element("a b c d")
 
     assert score([text], [table]).false_tables == 1
     assert score([table], [text]).teds == (0.0,)
 
 
-def test_levels_of_headings_are_compared_with_each_other() -> None:
+def test_levels_of_headings_are_compared_relatively() -> None:
     page = [Element("One", level=1), Element("Two", level=2), Element("Three", level=2)]
     deeper = [Element("One", level=3), Element("Two", level=5), Element("Three", level=5)]
     flat = [Element("One", level=1), Element("Two", level=1), Element("Extra", level=1)]

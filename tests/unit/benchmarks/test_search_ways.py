@@ -1,4 +1,4 @@
-"""The clients of the search benchmarks: processes of their own, whose calls the measured retriever takes."""
+"""The clients of the search benchmarks are separate processes, whose calls the measured retriever accepts."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ import callers
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_a_client_in_a_process_of_its_own_signs_with_the_key_that_the_retriever_knows() -> None:
+def test_a_client_process_signs_with_the_key_that_the_retriever_knows() -> None:
     command = [sys.executable, "-c", "import benchmarks.search_ways, callers; print(callers.KEY)"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
     assert Path(done.stdout.strip()) == callers.KEY
-    assert callers.KEY.exists(), "the client left the keys alone"
+    assert callers.KEY.exists(), "the client must not delete the keys"

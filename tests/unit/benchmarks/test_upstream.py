@@ -54,7 +54,7 @@ async def test_a_client_that_leaves_is_noticed_at_once() -> None:
     assert len(stats["closed_early"]) == 1
 
 
-async def test_a_cut_stream_has_no_terminal_frame_and_is_not_the_clients_doing() -> None:
+async def test_a_cut_stream_has_no_terminal_frame_and_no_client_cancelled_it() -> None:
     upstream = Upstream(UpstreamSettings(rate=500, tokens=50, cut_after=3))
     async with upstream.running() as base_url, aiohttp.ClientSession() as session:
         async with session.post(f"{base_url}/chat/completions", json=REQUEST) as response:
@@ -87,4 +87,4 @@ def test_phases_spread_streams_evenly_whenever_they_begin(now: float) -> None:
     assert moments == pytest.approx(range(20))
     waits = [start - (now + number / 20) for number, start in enumerate(starts)]
     assert all(-1e-9 <= wait <= 1 / 50 for wait in waits)
-    assert UpstreamSettings(first_delay=2).starts(now, 7) == now + 2  # at once, where nothing is spread
+    assert UpstreamSettings(first_delay=2).starts(now, 7) == now + 2  # at once, if starts aren't spread

@@ -74,7 +74,7 @@ def test_nothing_used(gateway: FakeGateway, run: Run) -> None:
     assert "None: everything ran on models of this stack." in run("usage").stdout
 
 
-def test_what_no_provider_was_asked_for_is_shown_as_well(gateway: FakeGateway, run: Run) -> None:
+def test_usage_without_provider_calls_is_shown_too(gateway: FakeGateway, run: Run) -> None:
     row: dict[str, object] = {
         "day": "2026-11-21",
         "model": "extractive",
@@ -105,14 +105,14 @@ def test_what_no_provider_was_asked_for_is_shown_as_well(gateway: FakeGateway, r
 
 
 @pytest.mark.parametrize("arguments", [(), ("--csv",)])
-def test_a_refusal_is_said(gateway: FakeGateway, run: Run, arguments: tuple[str, ...]) -> None:
+def test_a_refusal_is_reported(gateway: FakeGateway, run: Run, arguments: tuple[str, ...]) -> None:
     gateway.on("GET", "/v1/usage", reply_problem(422, "The request is not valid", detail="group_by: must be of: org"))
     result = run("usage", "--by", "month", *arguments)
     assert result.exit_code == 2
     assert "group_by: must be of: org" in result.stderr
 
 
-def test_limits_are_shown_with_what_is_used(gateway: FakeGateway, run: Run) -> None:
+def test_limits_are_shown_with_their_usage(gateway: FakeGateway, run: Run) -> None:
     requests = {"name": "requests-user", "measure": "requests", "scope": "user", "limit": 600, "used": 12}
     limits = [{**requests, "window_seconds": 60, "resets_in_seconds": 30}]
     gateway.on("GET", "/v1/limits", reply_json({"plan": "free", "limits": limits}))
@@ -185,7 +185,7 @@ def test_a_user_is_erased_after_a_question(gateway: FakeGateway, run: Run) -> No
     assert run("erasures", "list").stdout == "e1  organisation  done\n"
 
 
-def test_how_long_what_is_stored_is_kept_is_set_after_a_question(gateway: FakeGateway, run: Run) -> None:
+def test_retention_periods_are_set_after_a_question(gateway: FakeGateway, run: Run) -> None:
     policy = {"conversation_days": None, "document_days": 365, "expired_document_days": 30}
     gateway.on("GET", "/v1/admin/retention", reply_json(policy))
     gateway.on("PUT", "/v1/admin/retention", reply_json(policy | {"conversation_days": 90}))
@@ -207,7 +207,7 @@ def test_how_long_what_is_stored_is_kept_is_set_after_a_question(gateway: FakeGa
     assert run("retention", "show").stdout.startswith("conversations are kept until they are deleted\n")
 
 
-def test_what_is_held_about_a_user_is_printed_and_known_to_be_whole(gateway: FakeGateway, run: Run) -> None:
+def test_a_users_data_is_printed_and_checked_for_completeness(gateway: FakeGateway, run: Run) -> None:
     lines = '{"kind":"export","record":{}}\n{"kind":"chat.users","record":{"user_id":"bob:x"}}\n'
     end = '{"kind":"end","record":{"records":1}}\n'
     for body, code in ((lines + end, 0), (lines, 1), ("", 1)):

@@ -1,4 +1,4 @@
-"""`citewire ask` against a real HTTP server: what is shown, and how it exits."""
+"""`citewire ask` against a real HTTP server: its output and exit codes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_options_reach_the_gateway(gateway: FakeGateway, run: Run, monkeypatch: 
     assert request.headers["authorization"] == "Bearer cw_secret"
 
 
-def test_what_was_read_and_not_cited_is_listed_on_demand(gateway: FakeGateway, run: Run) -> None:
+def test_uncited_passages_are_listed_on_demand(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/chat", reply_events(*ANSWER))
     lines = run("ask", "How much?", "--all-sources").stdout.splitlines()
     assert lines[-3:] == ["Read but not cited", "[2] offices.csv, row 6  0.50", "    office: Ullsand"]
@@ -184,7 +184,7 @@ def test_connection_lost_in_the_middle_is_a_failed_answer(gateway: FakeGateway, 
     assert "cut off" in result.stderr
 
 
-def test_done_that_no_blank_line_ends_does_not_count(gateway: FakeGateway, run: Run) -> None:
+def test_a_done_event_without_a_blank_line_does_not_count(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/chat", reply_events(frame("token", {"text": "x"}), b"event: done\ndata: {}\n"))
     assert run("ask", "?").exit_code == 1
 
@@ -203,7 +203,7 @@ def test_error_frame_fails_the_answer(gateway: FakeGateway, run: Run) -> None:
     }
 
 
-def test_malformed_frame_is_passed_over(gateway: FakeGateway, run: Run) -> None:
+def test_malformed_frame_is_skipped(gateway: FakeGateway, run: Run) -> None:
     broken = b"event: token\ndata: {not json\n\n"
     gateway.on("POST", "/v1/chat", reply_events(broken, frame("token", {"text": "ok"}), frame("done", {})))
     result = run("ask", "?")
@@ -248,21 +248,21 @@ def test_problem_decides_the_exit_code(gateway: FakeGateway, run: Run, status: i
     ]
 
 
-def test_retry_after_is_said(gateway: FakeGateway, run: Run) -> None:
+def test_retry_after_is_shown(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/chat", Reply(503, "text/plain", (b"busy",), {"Retry-After": "2"}))
     result = run("ask", "?")
     assert result.exit_code == 3
     assert result.stderr.splitlines() == ["The gateway answered HTTP 503", "Try again in 2 s."]
 
 
-def test_nobody_listens(run: Run) -> None:
+def test_no_server_listens(run: Run) -> None:
     result = run("ask", "?", "--url", "http://127.0.0.1:1")
     assert result.exit_code == 3
     assert "Nothing answers at http://127.0.0.1:1" in result.stderr
     assert "citewire up" in result.stderr
 
 
-def test_something_else_listens(gateway: FakeGateway, run: Run) -> None:
+def test_another_server_listens(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/chat", Reply(content_type="text/html", chunks=(b"<html>",)))
     result = run("ask", "?")
     assert result.exit_code == 3

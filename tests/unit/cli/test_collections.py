@@ -1,4 +1,4 @@
-"""`citewire collections` against a gateway that answers as scripted."""
+"""`citewire collections` against a gateway with scripted answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_nothing_to_change_is_refused_here(gateway: FakeGateway, run: Run) -> No
     assert not gateway.requests
 
 
-def test_a_name_that_is_taken(gateway: FakeGateway, run: Run) -> None:
+def test_a_taken_name_is_refused(gateway: FakeGateway, run: Run) -> None:
     problem = reply_problem(409, "Conflict", reason="COLLECTION_EXISTS", detail="a collection 'saved' exists already")
     gateway.on("POST", "/v1/collections", problem)
     refused = run("collections", "create", "saved")
@@ -50,7 +50,7 @@ def test_a_name_that_is_taken(gateway: FakeGateway, run: Run) -> None:
     assert "exists already" in refused.stderr
 
 
-def test_grants_are_listed_given_and_taken_back(gateway: FakeGateway, run: Run) -> None:
+def test_grants_are_listed_given_and_revoked(gateway: FakeGateway, run: Run) -> None:
     path = "/v1/collections/a%2Fb/grants"
     hr, everyone = {"subject": "group:hr", "access": "manage"}, {"subject": "everyone", "access": "read"}
     gateway.on("GET", path, reply_json({"grants": [hr]}))

@@ -74,7 +74,7 @@ def test_documents_are_listed_over_all_pages(gateway: FakeGateway, run: Run) -> 
     assert lines[0].split() == ["id", "status", "type", "chunks", "name", "collection"]
     assert len(lines) == 1001
     assert lines[1].split() == ["1", "ready", "file", "3", "d1.md"]
-    assert len(gateway.requests) == 2  # no more pages than its limit of 1000 needs
+    assert len(gateway.requests) == 2  # only as many pages as the limit of 1000 needs
 
 
 def test_documents_filter_limit_and_json(gateway: FakeGateway, run: Run) -> None:
@@ -100,7 +100,7 @@ def test_show(gateway: FakeGateway, run: Run) -> None:
     assert json.loads(result.stderr)["error"]["reason"] == "DOCUMENT_NOT_FOUND"
 
 
-def test_delete_needs_a_yes(gateway: FakeGateway, run: Run) -> None:
+def test_delete_needs_a_confirmation(gateway: FakeGateway, run: Run) -> None:
     library = fill(gateway, 3)
     assert run("documents", "delete", "1").exit_code == 2
     assert len(library.documents) == 3
@@ -159,7 +159,7 @@ def test_response_that_is_not_json(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_eval_without_its_package_says_how_to_install_it() -> None:
-    # In a fresh process, because the command is found when the module is loaded.
+    # In a fresh process, because the command is looked up when the module is loaded.
     code = "\n".join(
         [
             "import importlib.metadata as metadata, sys",

@@ -1,4 +1,4 @@
-"""Completion as the shells do it: each sources the printed script and asks for what follows."""
+"""Completion in the shells: each sources the printed script and asks for completions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from cli_types import Run
 
 COMMAND = str(Path(sys.executable).with_name("citewire"))
-"""By its path, as in a clone: it needs no place on the PATH."""
+"""Called by its path, as in a clone: it needn't be on the PATH."""
 
 BASH = """
 source {script}

@@ -1,4 +1,4 @@
-"""Which files the command line takes."""
+"""Which files the command line uploads."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def test_office_documents_and_archives_are_uploaded(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("magic", [magic for magic, _ in BINARY_MAGIC], ids=repr)
-def test_what_the_worker_would_refuse_by_its_first_bytes_isnt_uploaded(magic: bytes) -> None:
+def test_files_that_the_worker_would_refuse_by_their_first_bytes_are_left_out(magic: bytes) -> None:
     head = magic + b" and more, which is text" * 20
     with pytest.raises(IngestError, match="The file is"):
         detect(head, "notes.txt")
     assert why_unreadable(head).startswith("it is a")
 
 
-def test_messages_of_outlook_and_old_workbooks_are_taken_and_other_old_documents_are_not(tmp_path: Path) -> None:
+def test_outlook_messages_and_old_workbooks_are_uploaded_and_old_documents_left_out(tmp_path: Path) -> None:
     for name in ("mail.msg", "letter.doc", "sums.xls"):
         (tmp_path / name).write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
     sources, left_out = find_sources([tmp_path])
     assert [source.path.name for source in sources] == ["mail.msg", "sums.xls"]
-    assert [(each.path.name, each.reason) for each in left_out] == [("letter.doc", "it is an old Office document")]
+    assert [(entry.path.name, entry.reason) for entry in left_out] == [("letter.doc", "it is an old Office document")]
 
 
 IMAGES = {
@@ -47,7 +47,7 @@ IMAGES = {
 }
 
 
-def test_images_are_taken_where_they_are_wanted(tmp_path: Path) -> None:
+def test_images_are_uploaded_on_request(tmp_path: Path) -> None:
     for name, head in {**IMAGES, "logo.gif": b"GIF89a", "a.md": b"text"}.items():
         (tmp_path / name).write_bytes(head + bytes(600) if name != "a.md" else head)
     sources, left_out = find_sources([tmp_path])
@@ -56,7 +56,7 @@ def test_images_are_taken_where_they_are_wanted(tmp_path: Path) -> None:
     sources, left_out = find_sources([tmp_path], why_not_taken=partial(inspect, images=True))
     assert {source.path.name for source in sources} == {"a.md", *IMAGES}
     assert [(entry.path.name, entry.reason) for entry in left_out] == [("logo.gif", "it is a GIF image")]
-    for name, head in IMAGES.items():  # the worker takes the same ones
+    for name, head in IMAGES.items():  # the worker accepts the same formats
         assert detect(head + bytes(600), name).media_type.startswith("image/")
 
 

@@ -1,4 +1,4 @@
-"""`citewire ingest` against a real HTTP server: what is sent, how it resumes, how it reports."""
+"""`citewire ingest` against a real HTTP server: its requests, how it resumes, and its reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def names(*paths: Path) -> list[str]:
     return [source.name for source in find_sources(paths)[0]]
 
 
-def test_folder_is_walked_and_what_is_left_out_is_named_with_its_reason(folder: Path) -> None:
+def test_folder_is_walked_and_omitted_files_are_named_with_reasons(folder: Path) -> None:
     (folder / "nothing.md").touch()
     (folder / "broken.md").symlink_to(folder / "gone.md")
     (folder / "link").symlink_to(folder / "deep")
@@ -88,7 +88,7 @@ def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
     assert {entry.path.name: entry.reason for entry in left_out} == {n: reason for n, (_, reason) in binary.items()}
 
 
-def test_what_cannot_be_read_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, *_: object, **__: object) -> object:
         if path.name == ".citewireignore":
             raise FileNotFoundError
@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_left_out(folder: Path, monkeypatch: pytest.Monke
     assert ("b.md", "it cannot be read: Permission denied") in [(e.path.name, e.reason) for e in left_out]
 
 
-def test_named_file_is_taken_whatever_its_type_and_once(folder: Path) -> None:
+def test_named_file_is_uploaded_once_whatever_its_type(folder: Path) -> None:
     (folder / ".git").rename(folder / "git")
     assert names(folder / "photo.jpg", folder / "b.md", folder) == [
         "photo.jpg",
@@ -111,9 +111,7 @@ def test_named_file_is_taken_whatever_its_type_and_once(folder: Path) -> None:
     ]
 
 
-def test_names_begin_with_the_repository_wherever_one_stands_in_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_begin_with_the_repository_from_any_folder_in_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ["docs/a.txt", "docs/b.md", "docs/deep/er/c.CSV"]
     assert names(folder) == whole  # it has a .git
     assert names(folder / "deep") == whole[2:]
@@ -122,7 +120,7 @@ def test_names_begin_with_the_repository_wherever_one_stands_in_it(
     assert names(Path()) == names(Path("../deep")) == whole[2:]
 
 
-def test_folder_that_contains_itself_by_a_link_ends(folder: Path) -> None:
+def test_folder_that_links_to_itself_is_walked_once(folder: Path) -> None:
     (folder / "deep" / "loop").symlink_to(folder)
     sources, _ = find_sources([folder])
     assert len(sources) == 3
@@ -199,7 +197,7 @@ def test_changed_file_is_another_document_unless_it_is_an_update(library: FakeLi
     assert library.names() == ["docs/a.txt", "docs/b.md", "docs/b.md", "docs/deep/er/c.CSV"]
 
 
-def test_other_version_that_stays_is_said(library: FakeLibrary, run: Run, folder: Path) -> None:
+def test_an_outdated_version_that_stays_is_reported(library: FakeLibrary, run: Run, folder: Path) -> None:
     assert run("ingest", str(folder)).exit_code == 0
     (folder / "b.md").write_text("changed")
     assert "which --update would have replaced: docs/b.md" in run("ingest", str(folder)).stderr
@@ -220,7 +218,7 @@ def test_update_from_any_folder_finds_the_document(
         (root / ".git").mkdir()
     elsewhere = tmp_path / "other"
     elsewhere.mkdir()
-    # From below, from above, from the middle, one file alone: each finds the same three documents.
+    # From a folder below, above or elsewhere, or with a single file, the same three documents are found.
     arguments = [(root / "hr", "."), (elsewhere, "../handbook"), (tmp_path, "handbook/hr/pay"), (root, "hr/README.md")]
     expected: list[str] = []
     for turn, (folder, path) in enumerate(arguments):
@@ -230,8 +228,8 @@ def test_update_from_any_folder_finds_the_document(
         assert run("ingest", path, "--update").exit_code == 0
         expected = expected or library.names()
         assert len(library.documents) == (2 if turn == 0 else 3)
-    assert len(set(library.names())) == 3, "each has a name of its own"
-    assert all(name in library.names() for name in expected), "and keeps it"
+    assert len(set(library.names())) == 3, "the names must differ"
+    assert all(name in library.names() for name in expected), "the names must not change"
 
 
 def test_two_folders_with_the_same_names_are_kept_apart(library: FakeLibrary, run: Run, tmp_path: Path) -> None:
@@ -256,7 +254,7 @@ def test_file_that_changes_back_and_forth_is_sent_each_time(library: FakeLibrary
         assert [document.content for document in library.documents.values()] == [content]
 
 
-def test_document_that_failed_is_tried_again(gateway: FakeGateway, run: Run, folder: Path) -> None:
+def test_failed_document_is_retried(gateway: FakeGateway, run: Run, folder: Path) -> None:
     library = FakeLibrary(gateway, lambda _name: ["pending", "failed"])
     assert run("ingest", str(folder / "b.md"), "--no-wait").exit_code == 0
     library.documents[1].steps = ["failed"]
@@ -301,7 +299,7 @@ def test_no_wait(library: FakeLibrary, gateway: FakeGateway, run: Run, folder: P
     del gateway
 
 
-def test_overload_is_waited_out(
+def test_overload_is_retried_after_a_pause(
     library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -324,7 +322,7 @@ def test_overload_is_waited_out(
     assert len({(request.headers["idempotency-key"], request.body) for request in requests}) == 1
 
 
-def test_lost_answer_does_not_double_the_document(
+def test_lost_answer_does_not_duplicate_the_document(
     library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path
 ) -> None:
     library_post = gateway.answer_of("POST", "/v1/documents")
@@ -342,7 +340,7 @@ def test_lost_answer_does_not_double_the_document(
     assert len(library.documents) == 1
 
 
-def test_key_that_an_earlier_try_still_holds_is_waited_for(
+def test_key_still_held_by_an_earlier_try_is_waited_for(
     library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "TRIES", 1)
@@ -401,8 +399,8 @@ def test_progress_without_a_terminal_is_a_line_from_time_to_time() -> None:
     assert quiet.getvalue() == ""
 
 
-def test_the_pace_and_the_time_that_is_left_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of the last half minute: a file a second at first, ten later; nothing at the beginning and the end."""
+def test_the_rate_and_the_remaining_time_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the last half minute: a file a second at first, ten later; nothing at the beginning and the end."""
     now = 0.0
     written = io.StringIO()
     console = Console(file=written, force_terminal=False, width=200)
@@ -432,7 +430,7 @@ def test_the_pace_and_the_time_that_is_left_are_told(monkeypatch: pytest.MonkeyP
             assert lines() == {expected}
 
 
-def test_an_address_is_fetched_by_the_gateway_once(library: FakeLibrary, run: Run, folder: Path) -> None:
+def test_the_gateway_fetches_an_address_once(library: FakeLibrary, run: Run, folder: Path) -> None:
     address = "https://example.org/report.pdf?x=1"
     result = run("ingest", str(folder / "a.txt"), address, address, "--collection", "hr", "--tag", "x")
     assert result.exit_code == 0, result.output
@@ -446,7 +444,7 @@ def test_an_address_is_fetched_by_the_gateway_once(library: FakeLibrary, run: Ru
     assert (len(library.documents), library.versions) == (2, 1)
 
 
-def test_a_refused_address_is_reported_by_it(gateway: FakeGateway, run: Run) -> None:
+def test_a_refused_address_is_reported(gateway: FakeGateway, run: Run) -> None:
     FakeLibrary(gateway)
     why = "url: the server at this address answered 404"
     gateway.on("POST", "/v1/documents", lambda _: reply_problem(422, why, reason="SOURCE_FAILED"))

@@ -32,7 +32,7 @@ def layout(tmp_path: Path) -> Layout:
     return layout
 
 
-def test_second_up_is_told_who_holds_the_folder(layout: Layout) -> None:
+def test_a_second_up_reports_who_holds_the_folder(layout: Layout) -> None:
     with FolderLock(layout):
         layout.write_run({"pid": 4711, "url": "http://127.0.0.1:8080"})
         with pytest.raises(CliError) as caught, FolderLock(layout):
@@ -111,7 +111,7 @@ def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
 ) -> None:
     layout = Layout(tmp_path / ("x" * 120))
     layout.create()
-    runtime = Path(tempfile.mkdtemp(prefix="cw"))  # pytest's own folders can be too deep for a socket
+    runtime = Path(tempfile.mkdtemp(prefix="cw"))  # pytest's folders can be too deep for a socket
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     request.addfinalizer(lambda: shutil.rmtree(runtime))
     folder = socket_folder(layout, ME)
@@ -119,7 +119,7 @@ def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
     folder.chmod(0o777)
     fallback = socket_folder(layout, ME)
     try:
-        assert fallback.parent == Path("/tmp")  # noqa: S108 # the place is what is tested
+        assert fallback.parent == Path("/tmp")  # noqa: S108 # the folder is what is tested
         assert fallback.stat().st_uid == os.getuid()
         folder.chmod(0o700)
         with pytest.raises(CliError, match="No place"):
@@ -128,7 +128,7 @@ def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
         fallback.rmdir()
 
 
-def test_the_master_key_is_made_once_and_is_ours_alone(layout: Layout) -> None:
+def test_the_master_key_is_made_once_and_readable_only_by_us(layout: Layout) -> None:
     layout.make_master_key()
     made = layout.master_keys.read_text()
     assert Keyring.parse(made).ids
@@ -138,7 +138,7 @@ def test_the_master_key_is_made_once_and_is_ours_alone(layout: Layout) -> None:
     assert sorted(path.name for path in layout.data_dir.glob("master-keys*")) == ["master-keys"]
 
 
-async def test_only_the_processes_that_call_providers_learn_the_master_keys(layout: Layout) -> None:
+async def test_only_processes_that_call_providers_get_the_master_keys(layout: Layout) -> None:
     environ = {"CITEWIRE_MASTER_KEYS": "", "PATH": ""}
     ports = {spec.variable: 1 for spec in PORTS}
     postgres = Postgres(layout, Path("/bin"), layout.data_dir, None, search_anywhere=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from citewire_cli.stack.logs import LineSplitter, LogLine, RotatingFile, read_line
 
 
-def test_rotation_keeps_so_many_files_and_every_recent_line(tmp_path: Path) -> None:
+def test_rotation_limits_files_and_keeps_every_recent_line(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     log = RotatingFile(path, limit=100, backups=2)
     lines = [f"line {number:03}\n".encode() for number in range(60)]
@@ -31,7 +31,7 @@ def test_restart_appends(tmp_path: Path) -> None:
     assert (tmp_path / "x.log").read_bytes() == b"one\ntwo\n"
 
 
-def test_full_disk_is_said_once_and_drops_lines() -> None:
+def test_full_disk_is_reported_once_and_drops_lines() -> None:
     log = RotatingFile(Path("/dev/full"))
     assert log.write(b"a\n") == "No space left on device"
     assert log.write(b"b\n") is None
@@ -71,7 +71,7 @@ def test_json_log_becomes_readable() -> None:
     )
 
 
-def test_successful_reads_are_for_the_curious() -> None:
+def test_successful_reads_are_logged_at_debug_level() -> None:
     request = {"level": "info", "event": "http_request", "method": "GET", "status": 200}
     assert read_line(json.dumps(request).encode()).level == 10
     assert read_line(json.dumps(request | {"status": 503}).encode()).level == 20

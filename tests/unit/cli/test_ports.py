@@ -1,4 +1,4 @@
-"""Ports of the local stack: defaults, overrides, and plain words about what is taken."""
+"""Ports of the local stack: defaults, overrides, and clear messages about taken ports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from citewire_cli.stack.ports import PORTS, choose_ports, is_taken
 ALL_FREE = {spec.variable: "0" for spec in PORTS}
 
 
-def test_defaults_are_the_documented_ones() -> None:
+def test_defaults_are_as_documented() -> None:
     assert {spec.variable: spec.default for spec in PORTS} == {
         "CITEWIRE_GATEWAY_PORT": 8080,
         "CITEWIRE_GATEWAY_METRICS_PORT": 9100,
@@ -26,13 +26,13 @@ def test_defaults_are_the_documented_ones() -> None:
     }
 
 
-def test_zero_becomes_a_free_port_of_its_own() -> None:
+def test_each_zero_becomes_another_free_port() -> None:
     ports = choose_ports(ALL_FREE)
     assert len(set(ports.values())) == len(PORTS)
     assert not any(is_taken(port) for port in ports.values())
 
 
-def test_free_port_is_never_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_port_is_never_a_requested_one(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = iter([7001, 7001, 7002, *range(7003, 7020)])
 
     class Socket:
@@ -59,7 +59,7 @@ def test_free_port_is_never_one_that_was_asked_for(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("backlog_address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 # on all addresses is the case here
-def test_taken_port_is_said_with_process_and_variable(backlog_address: str) -> None:
+def test_taken_port_is_reported_with_process_and_variable(backlog_address: str) -> None:
     with socket.socket() as holder:
         holder.bind((backlog_address, 0))
         holder.listen()
@@ -107,7 +107,7 @@ def test_every_taken_port_is_named_and_the_option_for_the_gateway() -> None:
     assert lines[1].startswith(f"Port {embedder}, which embedder needs for gRPC")
 
 
-def test_all_taken_is_probably_another_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_all_ports_are_taken_another_stack_is_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citewire_cli.stack.ports.is_taken", bool)
     with pytest.raises(CliError, match="another `citewire up` is probably running"):
         choose_ports({})
@@ -119,7 +119,7 @@ def test_port_given_twice() -> None:
 
 
 @pytest.mark.parametrize("value", ["http", "-1", "65536", "80 80", "٣"])
-def test_value_that_is_no_port_is_wrong_usage(value: str) -> None:
+def test_invalid_port_is_wrong_usage(value: str) -> None:
     with pytest.raises(CliError) as caught:
         choose_ports({**ALL_FREE, "CITEWIRE_GENERATOR_PORT": value})
     assert caught.value.code is ExitCode.USAGE

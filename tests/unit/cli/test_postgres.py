@@ -1,4 +1,4 @@
-"""The embedded Postgres as a child: made, kept, found again after any end. A real server each time."""
+"""The embedded Postgres as a child process: created, restarted, and recovered after any end, with a real server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Silent:
 
 
 class Cluster:
-    """A data folder on which the server is started and ended as `citewire up` does it."""
+    """A data folder on which the server is started and stopped as `citewire up` does it."""
 
     def __init__(self, layout: Layout, http: httpx.AsyncClient) -> None:
         self.layout = layout
@@ -65,7 +65,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    # Below pytest's folder, which is closed to other users: as root, the server passes it by the guard's capability.
+    # Below pytest's folder, which other users can't enter: as root, the server can, by the guard's capability.
     layout = Layout(tmp_path / "data")
     layout.create()
     async with httpx.AsyncClient(trust_env=False) as http:
@@ -124,12 +124,12 @@ async def _until_restarted(cluster: Cluster, killed: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_lock_file_of_a_dead_server_whose_number_lives_on(cluster: Cluster) -> None:
+async def test_lock_file_of_a_dead_server_whose_pid_was_reused(cluster: Cluster) -> None:
     postgres = await cluster.start()
     lock = cluster.layout.pgdata / "postmaster.pid"
     text = lock.read_text()
     await cluster.stop()
-    # As after a crash in a container: the number in the file now belongs to a process of the same user.
+    # As after a crash in a container: the file's process id now belongs to another process of the same user.
     account = postgres.account
     uid, gid = (account.uid, account.gid) if account else (None, None)
     stranger = await asyncio.create_subprocess_exec(shutil.which("sleep") or "/bin/sleep", "60", user=uid, group=gid)
@@ -149,13 +149,13 @@ async def test_lock_file_of_a_live_server_is_left_alone(cluster: Cluster) -> Non
     assert (cluster.layout.pgdata / "postmaster.pid").read_bytes() == before
 
 
-async def test_server_that_an_earlier_run_left_behind_is_ended(cluster: Cluster) -> None:
+async def test_server_left_behind_by_an_earlier_run_is_stopped(cluster: Cluster) -> None:
     postgres = await cluster.start()
     assert postgres.stop_leftover(patience=20)
     assert not postgres.stop_leftover()
 
 
-async def test_interrupted_initdb_is_begun_again(cluster: Cluster) -> None:
+async def test_interrupted_initdb_is_restarted(cluster: Cluster) -> None:
     leftover = cluster.layout.data_dir / "postgres.new" / "data" / "base"
     leftover.mkdir(parents=True)
     (leftover / "junk").touch()
@@ -187,7 +187,7 @@ def test_cluster_of_another_version_is_refused(tmp_path: Path) -> None:
         embedded.locate(layout).exists()
 
 
-def test_reachable_goes_by_the_modes_of_all_folders_above(tmp_path: Path) -> None:
+def test_reachability_depends_on_the_modes_of_all_parent_folders(tmp_path: Path) -> None:
     stranger = Account(uid=64999, gid=64999, name="stranger")
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)

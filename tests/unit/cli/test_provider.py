@@ -1,4 +1,4 @@
-"""Which providers the user's environment chooses, who learns their keys, and what is said of it."""
+"""Which providers the user's environment selects, which processes get their keys, and the messages about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLLAMA = {"OLLAMA_BASE_URL": "http://localhost:11434"}
 
 
 def settings(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> GeneratorSettings:
-    """What the generator makes of it."""
+    """The generator's settings in this environment."""
     for name, value in keep_secrets("generator", {**environ, **provider_environ(environ)}).items():
         monkeypatch.setenv(name, value)
     return GeneratorSettings()  # pyright: ignore[reportCallIssue] # from the environment
@@ -62,7 +62,7 @@ def test_the_rest_of_the_usual_variables(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("variable", ["OLLAMA_BASE_URL", "LLM_MODEL", "EMBEDDING_MODEL"])
-def test_any_of_three_selects_ollama_for_simple_and_the_others_take_defaults(variable: str) -> None:
+def test_any_of_three_variables_selects_ollama_for_simple(variable: str) -> None:
     given = {"OLLAMA_BASE_URL": "http://gpu:11434", "LLM_MODEL": "qwen3", "EMBEDDING_MODEL": "bge-m3"}
     base, model, embedding = (
         given[name] if name == variable else default
@@ -79,7 +79,7 @@ def test_any_of_three_selects_ollama_for_simple_and_the_others_take_defaults(var
     assert provider_environ({}) == {}
 
 
-def test_only_who_calls_providers_learns_their_keys() -> None:
+def test_only_processes_that_call_providers_get_their_keys() -> None:
     environ = {**ANTHROPIC, **OPENAI, "CITEWIRE_API_KEY": "client", "PATH": "/bin"}
     environ |= provider_environ(environ)
     seen = {
@@ -124,11 +124,11 @@ def test_only_who_calls_providers_learns_their_keys() -> None:
         ),
     ],
 )
-def test_who_sees_text_is_said(environ: dict[str, str], text: str) -> None:
+def test_the_recipients_of_text_are_named(environ: dict[str, str], text: str) -> None:
     assert describe_provider(environ) == text
 
 
-def test_what_simple_uses_is_said() -> None:
+def test_the_models_of_simple_are_named() -> None:
     assert describe_simple(ANTHROPIC) is None
     local = describe_simple({"LLM_MODEL": "qwen3"})
     assert (
@@ -139,8 +139,8 @@ def test_what_simple_uses_is_said() -> None:
     assert remote.endswith("questions and documents are sent to gpu.example")
 
 
-def test_the_command_knows_the_services_defaults() -> None:
-    """The command imports none of our packages, so it has the names once more."""
+def test_the_commands_defaults_are_the_services() -> None:
+    """The command imports none of our packages, so it has its own copy of the names."""
     chat, embedding = KINDS[ProviderType.CHAT], KINDS[ProviderType.EMBEDDING]
     for environ, kind in ((ANTHROPIC, "anthropic"), (OPENAI, "openai"), (OLLAMA, "ollama")):
         assert describe_provider(environ).startswith(f"{chat[kind].model} at ")

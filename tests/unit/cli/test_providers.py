@@ -1,4 +1,4 @@
-"""`citewire providers` against a gateway that answers as scripted."""
+"""`citewire providers` against a gateway with scripted answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_providers_are_listed(gateway: FakeGateway, run: Run) -> None:
     assert run("providers", "list").stdout == "You have none: the server's are used.\n"
 
 
-def test_one_is_saved_with_a_key_that_no_argument_shows(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
+def test_a_provider_is_saved_with_a_key_that_no_argument_shows(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
     gateway.on("PUT", "/v1/providers/chat/work", reply_json(WORK))
     key = tmp_path / "key"
     key.write_text("sk-1\n")
@@ -39,7 +39,7 @@ def test_one_is_saved_with_a_key_that_no_argument_shows(gateway: FakeGateway, ru
     assert gateway.requests[-1].query == {"scope": "org", "activate": "true"}
 
 
-def test_one_is_activated_and_deleted(gateway: FakeGateway, run: Run) -> None:
+def test_a_provider_is_activated_and_deleted(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/providers/chat/work:activate", reply_json(WORK | {"active": True}))
     assert run("providers", "activate", "chat", "work").stdout.splitlines()[1].split()[3] == "active"
     gateway.on("POST", "/v1/providers/chat:deactivate", reply_json(WORK))
@@ -54,7 +54,7 @@ def test_one_is_activated_and_deleted(gateway: FakeGateway, run: Run) -> None:
     assert "there is no chat provider" in refused.stderr
 
 
-def test_one_is_tried_out_and_the_result_said(gateway: FakeGateway, run: Run) -> None:
+def test_a_provider_is_tested_and_the_result_shown(gateway: FakeGateway, run: Run) -> None:
     worked = {"tried": True, "ok": True, "text": "It answered in 210 ms."}
     gateway.on("POST", "/v1/providers/chat/work:test", reply_json(WORK | {"test": worked}))
     done = run("providers", "test", "chat", "work")

@@ -1,4 +1,4 @@
-"""Which local stack is meant: that of CITEWIRE_URL, wherever its data is; else the one of the data folder."""
+"""How the local stack is found: by CITEWIRE_URL, wherever its data is, or else by the data folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:18099"
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[Path]:
-    """The data folder of a stack that runs, as `up` leaves it, with a gateway whose folder it is relative to."""
+    """The data folder of a running stack, as `up` writes it, relative to the gateway's working directory."""
     layout = Layout(tmp_path / "one" / "data")
     layout.create()
     package = tmp_path / "packages" / "citewire_gateway"
@@ -55,6 +55,6 @@ def test_the_stack_of_the_data_folder_is_the_default(stack: Path) -> None:
     assert load_client_settings({"CITEWIRE_DATA_DIR": str(stack)}, url="http://127.0.0.1:2").url == "http://127.0.0.1:2"
 
 
-def test_a_run_file_that_nobody_holds_means_nothing(tmp_path: Path) -> None:
+def test_a_run_file_without_a_lock_is_ignored(tmp_path: Path) -> None:
     Layout(tmp_path).write_run({"url": URL})
     assert load_client_settings({"CITEWIRE_DATA_DIR": str(tmp_path)}).url == DEFAULT_URL

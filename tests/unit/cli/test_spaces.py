@@ -1,4 +1,4 @@
-"""`citewire spaces` against a gateway that answers as scripted."""
+"""`citewire spaces` against a gateway with scripted answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_space_is_prepared(gateway: FakeGateway, run: Run) -> None:
     assert gateway.requests[-1].json() == {"space": {"model": "new", "revision": "r2", "dimensions": 768}}
 
 
-def test_preparing_the_live_space_says_what_it_does(gateway: FakeGateway, run: Run) -> None:
+def test_preparing_the_live_space_explains_its_effect(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/spaces:prepare", reply_json(SPACE | {"role": "live"}))
     assert run("spaces", "prepare", "new").stdout == "new is already live: nothing else is being prepared now.\n"
 

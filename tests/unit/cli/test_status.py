@@ -77,7 +77,7 @@ def processes() -> Iterator[dict[str, FakeGateway]]:
 
 @pytest.fixture
 def options(gateway: FakeGateway, processes: dict[str, FakeGateway]) -> list[str]:
-    """A stack where everything is well; the options that say where its metrics are."""
+    """The options with the metrics' addresses of a healthy stack."""
     gateway.on("GET", "/readyz", reply_json(CHECKS))
     gateway.on("GET", "/openapi.json", reply_json({"info": {"version": "1.2.3"}}))
     gateway.on("GET", "/v1/usage", reply_json({"scope": "org", "total": {"cost_usd": 1.5}}))
@@ -91,14 +91,14 @@ def options(gateway: FakeGateway, processes: dict[str, FakeGateway]) -> list[str
     ]
 
 
-def test_what_is_shown(options: list[str], run: Run) -> None:
+def test_the_status_of_a_healthy_stack(options: list[str], run: Run) -> None:
     result = run("status", *options)
     assert result.exit_code == 0, result.output
     assert "ready  version 1.2.3" in result.stdout
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["embedder", "ok"] in lines
     gateway = next(line for line in lines if line[:2] == ["gateway", "up"])
-    assert gateway[2] == "100"  # without what probes ask
+    assert gateway[2] == "100"  # without the probes' requests
     assert gateway[4:9] == ["10", "100", "ms", "910", "ms"]
     for text in (
         "questions by status                200 90, 503 10",
@@ -115,7 +115,7 @@ def test_what_is_shown(options: list[str], run: Run) -> None:
         assert text in result.stdout, result.stdout
 
 
-def test_for_scripts(options: list[str], run: Run) -> None:
+def test_the_status_as_json(options: list[str], run: Run) -> None:
     report = json.loads(run("status", "--json", *options).stdout)
     assert report["documents"] == {"total": 3, "ready": 2, "failed": 1, "chunks": 6}
     assert report["health"] == CHECKS
@@ -148,7 +148,7 @@ def test_a_process_that_cannot_be_reached_is_named(options: list[str], run: Run)
         (reply_problem(404, "Not found"), "answers with HTTP 404"),
     ],
 )
-def test_what_is_no_metrics_endpoint_is_said(
+def test_an_address_without_metrics_is_reported(
     options: list[str], processes: dict[str, FakeGateway], run: Run, answer: Reply, text: str
 ) -> None:
     processes["worker"].on("GET", "/metrics", answer)
@@ -168,7 +168,7 @@ def test_a_stack_that_is_not_ready(gateway: FakeGateway, options: list[str], run
     assert "The library is away" in result.stdout
 
 
-def test_without_a_gateway_its_services_are_shown_all_the_same(options: list[str], run: Run) -> None:
+def test_without_a_gateway_the_services_are_still_shown(options: list[str], run: Run) -> None:
     result = run("status", "--url", "http://127.0.0.1:1", *options)
     assert result.exit_code == 3
     assert "NOT READY" in result.stdout
@@ -176,7 +176,7 @@ def test_without_a_gateway_its_services_are_shown_all_the_same(options: list[str
     assert ["retriever", "up"] in [line.split()[:2] for line in result.stdout.splitlines()]
 
 
-def test_a_key_that_is_refused_is_an_error(gateway: FakeGateway, options: list[str], run: Run) -> None:
+def test_a_refused_key_is_an_error(gateway: FakeGateway, options: list[str], run: Run) -> None:
     gateway.on("GET", "/v1/documents", reply_problem(401, "Who are you?"))
     assert run("status", *options).exit_code == 4
 
@@ -192,7 +192,7 @@ def test_an_error_waits_for_the_processes_that_are_still_asked(
 
     def late(_: Request) -> Reply:
         refused.wait(20)
-        time.sleep(0.3)  # by then, a command that waits for nobody has ended
+        time.sleep(0.3)  # by then, a command that doesn't wait has ended
         answered.set()
         return text(f"process_start_time_seconds {START}\n")
 
@@ -213,7 +213,7 @@ def settings(url: str) -> ClientSettings:
     return ClientSettings(url, None, Path("nowhere"))
 
 
-def test_where_metrics_are_looked_for() -> None:
+def test_addresses_of_metrics() -> None:
     here = settings("http://127.0.0.1:8080")
     usual = metrics_addresses(here, {"CITEWIRE_WORKER_METRICS_PORT": "7"}, {}, [])
     assert usual == {
@@ -225,7 +225,7 @@ def test_where_metrics_are_looked_for() -> None:
     }
     local = metrics_addresses(here, {}, {"gateway": {"metrics_port": 5}}, ["worker=h:6"])
     assert local == {"gateway": "http://127.0.0.1:5/metrics", "worker": "http://h:6/metrics"}
-    beside = settings("http://127.0.0.1:18080")  # what is at the usual ports is another stack's
+    beside = settings("http://127.0.0.1:18080")  # the usual ports belong to another stack
     assert metrics_addresses(beside, {}, {}, []) == {}
     assert list(metrics_addresses(beside, {"CITEWIRE_GATEWAY_METRICS_PORT": "7"}, {}, [])) == ["gateway"]
     away = settings("https://citewire.example.com")
@@ -235,13 +235,13 @@ def test_where_metrics_are_looked_for() -> None:
         metrics_addresses(away, {}, {}, ["nobody=h:1"])
 
 
-def test_what_was_counted_since() -> None:
+def test_counters_since_an_earlier_reading() -> None:
     before = read_samples(gateway_metrics(), START + 10)
     later = read_samples(gateway_metrics(good=100, bad=30), START + 20)
     since = later.since(before)
     statuses = since.by("citewire_http_requests_total", "status", {"route": "/v1/chat"})
     assert statuses == {"200": 10, "503": 20}
-    assert since.sum("citewire_streams_in_flight") == 3  # a gauge is what it is
+    assert since.sum("citewire_streams_in_flight") == 3  # a gauge has no difference
     restarted = read_samples(gateway_metrics(good=1, bad=0, start=START + 15), START + 20)
     assert restarted.since(before).sum("citewire_http_requests_total", {"status": "200"}) == 1
 
@@ -252,4 +252,4 @@ def test_quantiles() -> None:
     assert quantile(0.5, {1.0: 0, inf: 0}) is None
     assert quantile(0.5, {1.0: 10, inf: 10}) == pytest.approx(0.5)
     assert quantile(0.95, {1.0: 50, 2.0: 100, inf: 100}) == pytest.approx(1.9)
-    assert quantile(0.99, {1.0: 50, 2.0: 60, inf: 100}) == 2.0  # more than the last bound: nothing else is known
+    assert quantile(0.99, {1.0: 50, 2.0: 60, inf: 100}) == 2.0  # beyond the last bound, nothing more is known

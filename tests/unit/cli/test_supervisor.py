@@ -1,4 +1,4 @@
-"""The supervisor with tiny children: readiness, early deaths, restarts, and ends that leave nothing behind."""
+"""The supervisor with tiny children: readiness, early deaths, restarts, and stops that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IGNORES_SIGTERM = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\
 
 
 class Recorder:
-    """Keeps what the supervisor says."""
+    """Records the supervisor's events."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, bytes]] = []
@@ -79,7 +79,7 @@ def pid_of(supervisor: Supervisor, name: str) -> int:
     return pid
 
 
-async def test_ready_stop_in_order(
+async def test_children_become_ready_and_stop_in_order(
     supervisor: Supervisor, recorder: Recorder, child: Callable[..., ChildSpec], tmp_path: Path
 ) -> None:
     tell = READY_THEN_WAIT.replace("signal.pause()", "signal.sigwait([signal.SIGTERM])\nprint('bye', flush=True)")
@@ -142,7 +142,7 @@ async def test_program_that_does_not_exist(supervisor: Supervisor, child: Callab
     ] or caught.value.tail == ["cannot start /nonexistent/program: [Errno 2] No such file or directory"]
 
 
-async def test_killed_child_is_started_again_and_said(
+async def test_killed_child_is_restarted_and_reported(
     supervisor: Supervisor, recorder: Recorder, child: Callable[..., ChildSpec]
 ) -> None:
     supervisor.start(child("a"), child("b"))
@@ -174,7 +174,7 @@ async def test_pauses_grow_to_their_limit(
     await wait_until(lambda: supervisor.snapshot()["loop"]["state"] == "ready")
 
 
-async def test_stop_while_a_restart_is_waited_for(
+async def test_stop_while_waiting_for_a_restart(
     supervisor: Supervisor, recorder: Recorder, child: Callable[..., ChildSpec]
 ) -> None:
     patient = Supervisor(supervisor.logs, recorder, backoff=Backoff(first=3600))
@@ -198,7 +198,7 @@ async def test_child_that_ignores_sigterm_is_killed(supervisor: Supervisor, chil
     assert not psutil.pid_exists(pid)
 
 
-async def test_second_request_ends_at_once(supervisor: Supervisor, child: Callable[..., ChildSpec]) -> None:
+async def test_second_stop_request_kills_at_once(supervisor: Supervisor, child: Callable[..., ChildSpec]) -> None:
     supervisor.start(child("one", IGNORES_SIGTERM), child("two", IGNORES_SIGTERM))
     await supervisor.unless_failed(supervisor.ready(["one", "two"], seconds=20))
     supervisor.settle()
@@ -226,7 +226,7 @@ async def test_grandchildren_in_the_group_end_with_their_parent(
     assert left == []
 
 
-async def test_command_that_runs_once(
+async def test_a_command_runs_to_its_end(
     supervisor: Supervisor, recorder: Recorder, child: Callable[..., ChildSpec]
 ) -> None:
     await supervisor.run_once(child("fine", "print('done')"), what="It failed")

@@ -1,4 +1,4 @@
-"""`citewire sync`: what is compared, what is refused, and what is sent to a real HTTP server."""
+"""`citewire sync`: comparison, refusals, and the requests to a real HTTP server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ contents = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["1", "2", "3
 
 
 @given(before=contents, after=contents, doubled=st.lists(st.sampled_from(NAMES), max_size=3))
-def test_a_plan_makes_the_library_what_the_folder_is(
+def test_a_plan_makes_the_library_equal_to_the_folder(
     before: dict[str, str], after: dict[str, str], doubled: list[str]
 ) -> None:
     documents = [stored(number, name, content) for number, (name, content) in enumerate(before.items(), 10)]
@@ -66,7 +66,7 @@ def test_a_plan_makes_the_library_what_the_folder_is(
     assert plan.unchanged == len(before.items() & after.items())
 
 
-def test_what_cannot_be_seen_now_stays() -> None:
+def test_documents_that_cannot_be_seen_now_stay() -> None:
     documents = [stored(1, "share/a.md", "1"), stored(2, "shared.md", "2")]
     plan = compare({}, documents, lambda path: path.startswith("share/"))
     assert [document["id"] for document in plan.vanished] == [2]
@@ -80,7 +80,7 @@ def test_descriptions_are_compared_too() -> None:
     assert [file.source.name for file in plan.changed] == ["b.md"]
 
 
-def test_rules_of_each_folder_hold_below_it(tmp_path: Path) -> None:
+def test_rules_of_a_folder_apply_below_it(tmp_path: Path) -> None:
     for name in ("a.log", "b.md", "keep/a.log", "keep/c.log", "deep/build/x.md", "deep/x.md", "deep/er/x.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("text")
@@ -124,8 +124,8 @@ def test_modes_become_readers(tmp_path: Path) -> None:
     }
 
 
-def test_readers_are_who_can_reach_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accounts that only this test knows: ann and bob in `staff`, bob in `board` too, cat in neither."""
+def test_readers_are_the_users_who_can_reach_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accounts made up here: ann and bob in `staff`, bob in `board` too, cat in neither."""
     users = {"root": (0, 0), "ann": (7001, 7101), "bob": (7002, 7102), "cat": (7003, 7103)}
     groups = {"staff": (7201, ["ann", "bob"]), "board": (7202, ["bob"])}
 
@@ -158,11 +158,15 @@ def test_readers_are_who_can_reach_the_file(tmp_path: Path, monkeypatch: pytest.
         ((0o755, "cat", "staff"), (0o644, "ann", "staff"), everybody),
         ((0o700, "cat", "staff"), (0o644, "ann", "staff"), {"user:cat"}),  # the file's owner can't reach it
         ((0o700, "cat", "staff"), (0o600, "ann", "staff"), {"user:root"}),  # nor can anybody else
-        ((0o750, "cat", "board"), (0o640, "ann", "staff"), {"user:bob"}),  # by both of his groups
-        ((0o750, "cat", "staff"), (0o640, "ann", "staff"), {"user:ann", "group:staff"}),  # cat isn't in the file's
+        ((0o750, "cat", "board"), (0o640, "ann", "staff"), {"user:bob"}),  # through both of his groups
+        (
+            (0o750, "cat", "staff"),
+            (0o640, "ann", "staff"),
+            {"user:ann", "group:staff"},
+        ),  # cat isn't in the file's group
         ((0o750, "cat", "staff"), (0o644, "ann", "board"), {"user:ann", "user:cat", "group:staff"}),
-        ((0o750, "ann", "board"), (0o640, "cat", "staff"), {"user:ann", "user:bob"}),  # cat isn't in the folder's
-        ((0o755, "cat", "staff"), (0o604, "cat", "staff"), {"user:cat"}),  # others may, and not its group
+        ((0o750, "ann", "board"), (0o640, "cat", "staff"), {"user:ann", "user:bob"}),  # cat isn't in the folder's group
+        ((0o755, "cat", "staff"), (0o604, "cat", "staff"), {"user:cat"}),  # others may read it, but its group may not
         ((0o710, "cat", "staff"), (0o444, "bob", "board"), {"user:bob", "user:cat", "group:staff"}),
     ):
         modes |= {folder: of_folder, file: of_file}
@@ -172,11 +176,11 @@ def test_readers_are_who_can_reach_the_file(tmp_path: Path, monkeypatch: pytest.
 def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def noted(path: Path) -> str:
+    def recorded_sha256(path: Path) -> str:
         read.append(path.name)
         return sha256_of(path)
 
-    monkeypatch.setattr("citewire_cli.sync.folder.sha256_of", noted)
+    monkeypatch.setattr("citewire_cli.sync.folder.sha256_of", recorded_sha256)
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text(name)
     folder = Folder(tmp_path)
@@ -186,7 +190,7 @@ def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert read == ["a.md", "b.md", "b.md"]
 
 
-def test_a_folder_is_followed(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+def test_a_folder_is_synchronised(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     library = FakeLibrary(gateway)
     for name in ("a.md", "b.md", "c/d.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -223,10 +227,10 @@ def test_a_folder_is_followed(run: Run, gateway: FakeGateway, tmp_path: Path) ->
     }
     assert run(*command).stdout == "2 unchanged.\n"
     other = run("sync", str(tmp_path), "-c", "notes", "--name", "another", "--dry-run", "--json")
-    assert json.loads(other.stdout)["deleted"] == [], "documents of another source are none of its business"
+    assert json.loads(other.stdout)["deleted"] == [], "documents of another source must be left alone"
 
 
-def test_a_folder_that_is_away_deletes_nothing(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+def test_a_missing_folder_deletes_nothing(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     library = FakeLibrary(gateway)
     for number in range(12):
         (tmp_path / f"{number}.md").write_text(str(number))
@@ -243,7 +247,7 @@ def test_a_folder_that_is_away_deletes_nothing(run: Run, gateway: FakeGateway, t
     assert run("sync", str(tmp_path / "gone"), "-c", "notes").exit_code == 2
 
 
-def test_failures_are_one_table_at_the_end(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+def test_failures_are_listed_in_one_table_at_the_end(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     library = FakeLibrary(gateway, lambda name: ["pending", "pending", "failed" if name == "bad.md" else "ready"])
     for name in ("bad.md", "good.md", "locked.md"):
         (tmp_path / name).write_text(name)

@@ -1,4 +1,4 @@
-"""`citewire sync` of what isn't a folder: Git repositories and web sites, by servers that aren't ours."""
+"""`citewire sync` of Git repositories and web sites, with third-party servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fake_library import FakeLibrary
 def serve() -> Iterator[Callable[[Any], str]]:
     servers: list[ThreadingHTTPServer] = []
 
-    def start(handler: Any) -> str:  # noqa: ANN401 # a class, or what makes one
+    def start(handler: Any) -> str:  # noqa: ANN401 # a class or a factory
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -46,7 +46,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def commit(repository: Path, **files: str | None) -> None:
-    """Writes files (None deletes one), named with `__` for a folder, and commits them."""
+    """Writes files (None deletes a file; `__` in a name stands for a slash) and commits them."""
     for name, content in files.items():
         path = repository / f"{name.replace('__', '/')}.md"
         path.parent.mkdir(exist_ok=True, parents=True)
@@ -63,7 +63,7 @@ def repository(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_repository_is_followed(run: Run, gateway: FakeGateway, repository: Path, tmp_path: Path) -> None:
+def test_a_repository_is_synchronised(run: Run, gateway: FakeGateway, repository: Path, tmp_path: Path) -> None:
     library = FakeLibrary(gateway)
     commit(repository, a="one", docs__b="two", docs__c="three")
     (repository / "docs/passwd.md").symlink_to("/etc/passwd")
@@ -77,11 +77,11 @@ def test_a_repository_is_followed(run: Run, gateway: FakeGateway, repository: Pa
     result = follow(f"{source}#docs", "--url-prefix", "https://git.test/blob/main/docs/")
     assert (result.exit_code, library.names()) == (0, ["b.md", "c.md", "passwd.md"])
     by_name = {document.file_name: document for document in library.documents.values()}
-    assert by_name["passwd.md"].content == b"/etc/passwd"  # the link's text, not what it leads to
+    assert by_name["passwd.md"].content == b"/etc/passwd"  # the link's text, not its target
     assert by_name["b.md"].form["url"] == "https://git.test/blob/main/docs/b.md"
     first = by_name["c.md"].id
     commit(repository, docs__b="two anew", docs__c=None, docs__deep__d="three", docs__passwd=None)
-    # Of a run that was killed.
+    # As left behind by a killed run.
     lock = next((tmp_path / "cache").glob("git-*/files/.git")) / "index.lock"
     lock.touch()
     result = follow(f"{source}#docs", "--url-prefix", "https://git.test/blob/main/docs/")
@@ -109,7 +109,7 @@ def test_a_repository_that_cannot_be_fetched_deletes_nothing(
     "source",
     ["git+file:///@main", "git+file:///x@--upload-pack=touch", "git+https://h/r#../x", "git+ext::sh", "ftp://h/x"],
 )
-def test_what_is_no_source_is_refused(run: Run, source: str, tmp_path: Path) -> None:
+def test_an_invalid_source_is_refused(run: Run, source: str, tmp_path: Path) -> None:
     assert run("sync", source, "-c", "notes", "--cache", str(tmp_path)).exit_code == 2
 
 
@@ -129,7 +129,7 @@ def test_no_password_is_shown(tmp_path: Path, serve: Callable[[Any], str]) -> No
 
 
 class Site:
-    """A folder by Python's own server, which knows conditional requests, and its sitemap."""
+    """A folder with a sitemap, served by Python's own server, which supports conditional requests."""
 
     def __init__(self, folder: Path, serve: Callable[[Any], str]) -> None:
         folder.mkdir()
@@ -160,7 +160,7 @@ def site(tmp_path: Path, serve: Callable[[Any], str]) -> Site:
     return Site(tmp_path / "site", serve)
 
 
-def test_a_site_is_followed(run: Run, gateway: FakeGateway, site: Site, tmp_path: Path) -> None:
+def test_a_site_is_synchronised(run: Run, gateway: FakeGateway, site: Site, tmp_path: Path) -> None:
     library = FakeLibrary(gateway)
     site.put(a="<p>one", b="<p>two", c="<p>three")
     site.list("a.html", "b.html", "c.html")
@@ -169,7 +169,7 @@ def test_a_site_is_followed(run: Run, gateway: FakeGateway, site: Site, tmp_path
     assert {document.file_name: document.form["url"] for document in library.documents.values()} == {
         f"{name}.html": f"{site.address}/{name}.html" for name in "abc"
     }
-    time.sleep(1.1)  # the server knows seconds
+    time.sleep(1.1)  # the server's times are in seconds
     site.put(b="<p>two anew")
     site.list("a.html", "b.html")
     site.requests.clear()
@@ -179,7 +179,7 @@ def test_a_site_is_followed(run: Run, gateway: FakeGateway, site: Site, tmp_path
     assert sorted(site.requests) == [("/a.html", 304), ("/b.html", 200), ("/sitemap.xml", 200)]
 
 
-def test_a_page_whose_date_stays_is_not_asked_for(site: Site, tmp_path: Path) -> None:
+def test_a_page_with_an_unchanged_date_is_not_requested(site: Site, tmp_path: Path) -> None:
     site.put(a="<p>one")
     site.list("a.html", changed="2026-01-01")
     for _ in range(2):
@@ -188,10 +188,10 @@ def test_a_page_whose_date_stays_is_not_asked_for(site: Site, tmp_path: Path) ->
     assert [path for path, _ in site.requests] == ["/sitemap.xml", "/a.html", "/sitemap.xml"]
 
 
-def test_pages_that_cannot_be_fetched_are_told_and_stay(
+def test_pages_that_cannot_be_fetched_are_reported_and_stay(
     run: Run, gateway: FakeGateway, site: Site, tmp_path: Path
 ) -> None:
-    """Also where the mirror was lost: nobody knows then what such a page is."""
+    """Also if the mirror was lost, so that the page's content is unknown."""
     library = FakeLibrary(gateway)
     site.put(a="<p>one", b="<p>two")
     site.list("a.html", "b.html")
@@ -226,7 +226,7 @@ def test_a_sitemap_that_cannot_be_read_changes_nothing(
 
 
 class Lying(BaseHTTPRequestHandler):
-    """A sitemap of pages, none of which can be had."""
+    """A sitemap of pages, none of which can be fetched."""
 
     pages = ("endless", "slow", "short", "away", "round", "500")
 
@@ -262,7 +262,7 @@ class Lying(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_lies_or_never_ends_costs_no_document_and_no_memory(
+def test_a_hostile_server_costs_no_document_and_little_memory(
     serve: Callable[[Any], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sitemap, "_MAX_PAGE", 1024 * 1024)
@@ -291,12 +291,12 @@ def test_a_server_that_lies_or_never_ends_costs_no_document_and_no_memory(
         ("https://h/x.php?a=2", "x-5f22b2ba4f78.php"),
     ],
 )
-def test_a_page_has_a_path_of_its_own(url: str, path: str) -> None:
+def test_each_page_has_a_separate_path(url: str, path: str) -> None:
     assert path_of(url).rpartition("-")[0] == path.rpartition("-")[0]
     assert ("?" in url) or path_of(url) == path
 
 
-def test_a_path_leads_nowhere_else(serve: Callable[[Any], str], tmp_path: Path) -> None:
+def test_a_path_stays_in_its_folder(serve: Callable[[Any], str], tmp_path: Path) -> None:
     class Climbing(Lying):
         def do_GET(self) -> None:
             host = self.headers["Host"]

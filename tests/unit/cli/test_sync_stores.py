@@ -1,4 +1,4 @@
-"""`citewire sync` of S3, WebDAV and SFTP, by servers that aren't ours."""
+"""`citewire sync` of S3, WebDAV and SFTP, with third-party servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OLD = 1_700_000_000
 
 @dataclass
 class Source:
-    """A store that is served."""
+    """A store on a running server."""
 
     address: str
     write: Callable[[str, bytes], None]
@@ -39,7 +39,7 @@ def on_disk(root: Path, address: str) -> Source:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        os.utime(path, (OLD, OLD + next(changes)))  # long ago, and each change at another time
+        os.utime(path, (OLD, OLD + next(changes)))  # long ago, with a different time for each change
 
     def delete(name: str) -> None:
         (root / name).unlink()
@@ -53,7 +53,7 @@ def on_disk(root: Path, address: str) -> Source:
 
 @pytest.fixture(params=["s3", "webdav", "sftp"])
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
-    """`papers` of each kind of server, which has other files beside it."""
+    """The folder `papers` on each kind of server, beside other files."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home/.ssh").mkdir(parents=True)
     root = tmp_path / "served/papers"
@@ -89,7 +89,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def follow(run: Run, source: Source, tmp_path: Path) -> Callable[..., str]:
-    """Synchronises the source, and returns what is printed; it must end well."""
+    """Returns a function that synchronises the source, checks that it succeeds, and returns its output."""
 
     def sync(*options: str) -> str:
         result = run("sync", source.address, "-c", "papers", "--cache", str(tmp_path / "cache"), *options)
@@ -101,19 +101,19 @@ def follow(run: Run, source: Source, tmp_path: Path) -> Callable[..., str]:
 
 
 def fetched_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes which files are downloaded from now on."""
+    """Records which files are downloaded from now on."""
     names: list[str] = []
     fetch: Callable[..., None] = vars(Store)["_fetch"]
 
-    def noted(self: Store, opened: object, name: str, *rest: object) -> None:
+    def recorded_fetch(self: Store, opened: object, name: str, *rest: object) -> None:
         names.append(name)
         fetch(self, opened, name, *rest)
 
-    monkeypatch.setattr(Store, "_fetch", noted)
+    monkeypatch.setattr(Store, "_fetch", recorded_fetch)
     return names
 
 
-def test_a_store_is_followed(
+def test_a_store_is_synchronised(
     follow: Callable[..., str], source: Source, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = FakeLibrary(gateway)
@@ -130,7 +130,7 @@ def test_a_store_is_followed(
     assert library.names() == []
     report = follow("--url-prefix", "https://files.test/")
     assert library.names() == ["a.md", "deep/er/Jahresübersicht 2026 (50 %).md", "plan.md"]
-    assert sorted(names) == sorted([".citewireignore", "photo.bin", *library.names()])  # once, and nothing kept out
+    assert sorted(names) == sorted([".citewireignore", "photo.bin", *library.names()])  # each once, without filtering
     addresses = {document.file_name: document.form["url"] for document in library.documents.values()}
     assert addresses["a.md"] == "https://files.test/a.md"
     assert "3 new" in report
@@ -152,7 +152,7 @@ def test_a_store_is_followed(
     assert sorted(names) == ["a.md", "deep", "plans/2027/plan.md"]
 
 
-def test_a_run_that_was_killed_goes_on(
+def test_a_killed_run_is_continued(
     follow: Callable[..., str], source: Source, gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = FakeLibrary(gateway)
@@ -179,7 +179,7 @@ def test_a_run_that_was_killed_goes_on(
     assert len(first) + len(names) == 12
 
 
-def test_what_cannot_be_fetched_keeps_its_document(
+def test_a_file_that_cannot_be_fetched_keeps_its_document(
     run: Run, source: Source, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = FakeLibrary(gateway)
@@ -200,7 +200,7 @@ def test_what_cannot_be_fetched_keeps_its_document(
     assert "b.md" in result.output
 
 
-def test_a_place_that_is_gone_deletes_nothing(
+def test_a_missing_folder_deletes_nothing(
     run: Run, source: Source, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = FakeLibrary(gateway)
@@ -236,7 +236,7 @@ def test_credentials_are_needed_and_never_taken_from_an_address(tmp_path: Path) 
             stores.open_store(address, tmp_path)
 
 
-def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")

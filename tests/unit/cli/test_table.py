@@ -84,7 +84,7 @@ def test_a_query_is_made_of_options(gateway: FakeGateway, run: Run) -> None:
     assert "count as empty: 2." in result.stderr
 
 
-def test_a_typed_query_is_sent_as_it_is(gateway: FakeGateway, run: Run) -> None:
+def test_a_query_in_json_is_sent_unchanged(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/documents/7/tables:query", reply_json(ANSWER))
     typed = {"aggregates": [{"function": "max", "column": "Date"}]}
     assert json.loads(run("table", "query", "7", "--query", json.dumps(typed), "--json").stdout) == ANSWER
@@ -100,7 +100,7 @@ def test_a_typed_query_is_sent_as_it_is(gateway: FakeGateway, run: Run) -> None:
         (("--where", "Region North"), "COLUMN SIGN VALUE"),
     ],
 )
-def test_what_is_no_query_is_refused_before_it_is_sent(
+def test_an_invalid_query_is_refused_before_it_is_sent(
     gateway: FakeGateway, run: Run, arguments: tuple[str, ...], problem: str
 ) -> None:
     result = run("table", "query", "7", *arguments)

@@ -76,7 +76,7 @@ while True:
 
 
 class StandIns:
-    """A folder that shadows our packages, and what its processes are told."""
+    """A folder of stand-ins that shadow our packages, and the settings of their processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -104,7 +104,7 @@ class StandIns:
         return self.ends_file.read_text().split()
 
     def left(self) -> list[str]:
-        """What still runs of all that was started, Postgres included."""
+        """Processes that still run, of all that were started, Postgres included."""
         return [" ".join(process.cmdline()) for process in psutil.process_iter() if marked(process, self.mark)]
 
 
@@ -127,7 +127,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(stand_ins: StandIns) -> Iterator[Start]:
-    """Starts `citewire up` without waiting for anything."""
+    """Returns a function that starts `citewire up` without waiting."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(told: dict[str, dict[str, object]], *arguments: str) -> subprocess.Popen[str]:
@@ -204,12 +204,12 @@ def test_signal_in_the_middle_of_the_start(start: Start, number: signal.Signals)
     assert out.rstrip().endswith("Everything is stopped.")
 
 
-def test_second_ctrl_c_ends_at_once(stand_ins: StandIns) -> None:
+def test_second_ctrl_c_stops_at_once(stand_ins: StandIns) -> None:
     told: dict[str, dict[str, object]] = {"gateway": {"stubborn": True}}
     arguments = ("--no-sample", "--grace", "600")
     with local_stack(prepared(stand_ins.data_dir), arguments=arguments, environ=stand_ins.environ(told)) as stack:
         stack.process.send_signal(signal.SIGINT)
-        # The same keystroke may arrive twice at once: that is no second one.
+        # The same keystroke may arrive twice at once, which doesn't count as a second.
         stack.process.send_signal(signal.SIGINT)
         gateway = stack.logs / "gateway.log"
         stack.wait(lambda: "not yet" in gateway.read_text() or None, "the gateway was not asked to end")
@@ -219,7 +219,7 @@ def test_second_ctrl_c_ends_at_once(stand_ins: StandIns) -> None:
         assert time.monotonic() - began < 20
 
 
-def test_child_that_dies_after_readiness_is_said_and_started_again(stand_ins: StandIns) -> None:
+def test_child_that_dies_after_readiness_is_reported_and_restarted(stand_ins: StandIns) -> None:
     with local_stack(prepared(stand_ins.data_dir), environ=stand_ins.environ({})) as stack:
         for name in ("postgres", "gateway"):
             old = stack.kill(name)
@@ -229,23 +229,23 @@ def test_child_that_dies_after_readiness_is_said_and_started_again(stand_ins: St
 
 
 @pytest.mark.skipif(not can_have_disks(), reason="user namespaces are off, so that no disk can be mounted")
-def test_child_that_dies_on_a_full_disk_is_started_again(stand_ins: StandIns) -> None:
+def test_child_that_dies_on_a_full_disk_is_restarted(stand_ins: StandIns) -> None:
     with small_disk_stack(stand_ins.data_dir, mebibytes=200, environ=stand_ins.environ({})) as stack:
         stack.fill_disk()
         old = stack.kill("gateway")
         ready = len(stack.events("process_ready"))
         stack.wait(lambda: len(stack.events("process_ready")) > ready or None, "it isn't started again")
         stack.free_disk()
-        assert stack.wait_restarted("gateway", old) != old, "what runs is said once there is room"
+        assert stack.wait_restarted("gateway", old) != old, "the restart is logged once there is room"
 
 
-def test_start_that_takes_too_long_is_told_by_the_helper(stand_ins: StandIns) -> None:
+def test_start_that_takes_too_long_is_reported_by_the_helper(stand_ins: StandIns) -> None:
     with pytest.raises(StackError, match="generator ended with exit code 3"):
         with local_stack(prepared(stand_ins.data_dir), environ=stand_ins.environ({"generator": {"exit": "x"}})):
             pass
 
 
-def test_sample_library_is_where_the_command_looks_for_it() -> None:
+def test_sample_library_is_where_the_command_expects_it() -> None:
     names = {source.name for source in sample_sources()}
     assert {"travel-expenses.md", "deck-safety.pdf", "offices.csv", "fares.tsv", "seat-hold.ts"} <= names
     assert "README.md" not in names

@@ -1,4 +1,4 @@
-"""Where verdicts go in an answer that streams, however it was cut into pieces and whenever they come."""
+"""Where verdicts are put in a streamed answer, however it is cut into pieces and whenever they arrive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show(text: str, cuts: list[int], notes: list[dict[str, Any]], late: int) -> 
 
 
 @given(cuts=st.lists(st.integers(1, len(PLAIN) - 1), max_size=60), late=st.integers(0, 12))
-def test_markers_and_verdicts_stand_behind_their_sentences(cuts: list[int], late: int) -> None:
+def test_markers_and_verdicts_follow_their_sentences(cuts: list[int], late: int) -> None:
     notes = [
         *citation(PLAIN, "Abroad it is 62 euros, e.g. in Oslo.", 2, 1),
         *citation(PLAIN, "在国外是62欧元。", 1),
@@ -60,7 +60,7 @@ def test_markers_of_the_answer_are_not_repeated(cuts: list[int], late: int) -> N
 
 
 @pytest.mark.parametrize("text", [PLAIN * 5, "A. " * 200, "x" * 1000])
-def test_text_without_verdicts_is_what_was_sent_and_waits_only_a_moment(text: str) -> None:
+def test_text_without_verdicts_is_unchanged_and_hardly_delayed(text: str) -> None:
     shown, printed = VerdictText(), ""
     for position, character in enumerate(text, start=1):
         printed += shown.feed(character)
@@ -68,7 +68,7 @@ def test_text_without_verdicts_is_what_was_sent_and_waits_only_a_moment(text: st
     assert printed + shown.end() == text
 
 
-def test_a_verdict_that_comes_too_late_moves_no_marker() -> None:
+def test_a_late_verdict_adds_no_marker() -> None:
     text = "First. " + "word " * HELD_CHARACTERS
     shown = VerdictText()
     printed = shown.feed(text)
@@ -76,7 +76,7 @@ def test_a_verdict_that_comes_too_late_moves_no_marker() -> None:
     assert printed + shown.feed("end") + shown.end() == text + "end"
 
 
-def test_spans_beyond_the_answer_are_passed_over() -> None:
+def test_spans_beyond_the_answer_are_ignored() -> None:
     shown = VerdictText()
     shown.verified({"index": 1, "sentence": {"start": 0, "end": 99}, "verdict": "supported"})
     shown.verified({"index": 1, "verdict": "supported"})
@@ -84,5 +84,5 @@ def test_spans_beyond_the_answer_are_passed_over() -> None:
     assert shown.feed("Yes") + shown.end() == "Yes (no source)"
 
 
-def test_cited_is_what_a_sentence_or_a_marker_names() -> None:
+def test_cited_passages_are_those_of_sentences_and_markers() -> None:
     assert cited_numbers("A [ref:4]. B [SOURCE 2] c[3].", [{"index": 7}, {}]) == {2, 4, 7}

@@ -1,4 +1,4 @@
-"""What a newcomer is told once the stack is ready."""
+"""The message for newcomers once the stack is ready."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ def test_lines_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "keys create" not in text + other_text
 
 
-def test_with_keys_on_it_says_how_to_make_one_and_where_it_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_keys_on_it_says_how_to_create_and_set_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", on_the_path)
     monkeypatch.chdir(tmp_path)
     text, facts = welcome(DEFAULT, {"CITEWIRE_AUTH": "keys"}, Layout(tmp_path / ".citewire"), sample_loaded=False)
@@ -80,7 +78,7 @@ def test_with_keys_on_it_says_how_to_make_one_and_where_it_goes(
     assert '-H "Authorization: Bearer $CITEWIRE_API_KEY"' in facts["curl"]
     assert QUESTION in facts["curl"]
     making, trying = text.index(facts["key"]), text.index(facts["curl"])
-    assert making < text.index("citewire ingest ") < trying, "the sample library comes in between"
+    assert making < text.index("citewire ingest ") < trying, "the sample library must come in between"
     _, elsewhere = welcome(DEFAULT, {}, Layout(tmp_path / "my data"), sample_loaded=False, sample=False)
     assert f"$(CITEWIRE_DATA_DIR='{tmp_path}/my data' citewire keys create" in elsewhere["key"]
     assert QUESTION not in elsewhere["curl"]

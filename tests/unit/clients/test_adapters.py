@@ -1,4 +1,4 @@
-"""What adapters to frameworks share."""
+"""The common parts of the adapters to frameworks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = st.text(alphabet="ab.", max_size=12)
 
 
 @given(pieces=st.lists(FEW, max_size=6), sequences=st.lists(st.text(alphabet="ab.", max_size=4), max_size=3))
-def test_a_text_in_pieces_ends_where_the_whole_one_would(pieces: list[str], sequences: list[str]) -> None:
+def test_a_streamed_text_stops_where_the_whole_text_would(pieces: list[str], sequences: list[str]) -> None:
     whole = "".join(pieces)
     starts = [place for sequence in sequences if sequence and (place := whole.find(sequence)) >= 0]
     stop, shown = StopSequences(sequences), ""
@@ -35,17 +35,17 @@ def test_a_text_in_pieces_ends_where_the_whole_one_would(pieces: list[str], sequ
     shown += stop.rest()
     assert stop.reached is bool(starts)
     ended = [whole[: whole.find(sequence)] for sequence in sequences if sequence and sequence in whole]
-    # A sequence that is complete first ends the text, though a longer one may have begun before.
+    # The sequence that is completed first ends the text, even if a longer one began earlier.
     assert shown in ended if starts else shown == whole
 
 
-def test_a_sequence_alone_isnt_taken_for_its_characters() -> None:
+def test_a_single_sequence_is_not_split_into_characters() -> None:
     stop = StopSequences("END")
     assert stop.feed("No End. Next") + stop.feed(" END") == "No End. Next "
     assert stop.reached
 
 
-def test_what_a_text_held_back_comes_at_its_end() -> None:
+def test_text_that_was_held_back_comes_at_the_end() -> None:
     reader = AnswerReader("grounded", ["###"])
     assert reader.read(models.TokenEvent(event="token", id=1, data=models.Token(text="One ##"))) == "One "
     assert reader.read(models.DoneEvent(event="done", id=2, data=models.ChatEnd())) == "##"
@@ -64,7 +64,7 @@ def test_questions_need_a_user_and_roles_that_can_be_sent() -> None:
         Question.read([("tool", "42")])
 
 
-def test_tools_are_chosen_by_any_of_the_usual_words() -> None:
+def test_tool_choice_accepts_the_usual_words() -> None:
     names = ["weather", "auto_pilot"]
     named = {"type": "function", "function": {"name": "weather"}}
     answers = {choice: chosen_tool(choice, names) for choice in ("auto", "none", "required", "any", "weather", "")}
@@ -81,7 +81,7 @@ def test_tools_are_chosen_by_any_of_the_usual_words() -> None:
         chosen_tool("pilot", names)
 
 
-def test_a_class_is_the_form_of_an_answer_by_its_schema() -> None:
+def test_a_class_becomes_a_schema_for_the_answer() -> None:
 
     given = {"type": "json_object"}
     assert (answer_format(None), answer_format(given)) == (None, given)
@@ -93,7 +93,7 @@ def test_a_class_is_the_form_of_an_answer_by_its_schema() -> None:
     }
 
 
-def test_a_conversation_is_continued_by_its_question_alone() -> None:
+def test_a_conversation_is_continued_with_the_last_question_only() -> None:
     question = Question.read([("user", "Hi"), ("assistant", "Hello"), ("user", "Why?")])
     new = ChatSettings("grounded/openai/gpt-4.1", max_tokens=9).arguments(question)
     assert (new["profile"], new["model"], new["keep"]) == ("grounded", "openai/gpt-4.1", False)
@@ -117,7 +117,9 @@ def test_a_conversation_is_continued_by_its_question_alone() -> None:
         ({}, "First line", None),
     ],
 )
-def test_title_and_address_are_what_loaders_call_so(metadata: dict[str, object], title: str, url: str | None) -> None:
+def test_title_and_address_come_from_the_loaders_usual_fields(
+    metadata: dict[str, object], title: str, url: str | None
+) -> None:
     fields = document_fields("\n# First line\nSecond", metadata)
     assert (fields["title"], fields.get("url")) == (title, url)
     assert fields.get("metadata", {}) == metadata
@@ -139,7 +141,7 @@ def test_a_documents_own_metadata_keeps_its_names() -> None:
     }  # fmt: skip
 
 
-def test_a_document_that_failed_says_why() -> None:
+def test_a_failed_document_says_why() -> None:
     document = models.Document.model_construct(
         id=7, title="T", status="failed", error=models.DocumentError(code="ENCRYPTED", message="it has a password")
     )

@@ -1,4 +1,4 @@
-"""The Python client against a server that answers as each test says: both kinds, what is repeated and what isn't."""
+"""The Python clients, with and without asyncio, against a server with scripted answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gateway() -> Iterator[FakeGateway]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses between tries are noted instead of waited for."""
+    """Records the pauses between tries instead of waiting."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -80,13 +80,13 @@ def stream(*frames: bytes, run: str = "", cut: bool = False) -> Reply:
 
 
 def in_turn(*replies: Reply) -> Callable[[Request], Reply]:
-    """Answers with each in turn, and then with the last again and again."""
+    """Answers with each reply in turn, and then always with the last."""
     waiting = list(replies)
     return lambda _request: waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
 
 async def both(gateway: FakeGateway, method: str, *arguments: Any, **options: Any) -> list[Any]:  # noqa: ANN401 # as the methods take them
-    """What a method returns, or raises, in both clients: first in that for asyncio, then in the one that blocks."""
+    """What a method returns or raises in the client with asyncio and then in the one without."""
     outcomes: list[Any] = []
     async with AsyncCitewire(gateway.url, api_key="k") as client:
         try:
@@ -111,7 +111,7 @@ async def test_an_answer_is_a_model(gateway: FakeGateway) -> None:
         assert isinstance(document, models.Document)
         assert document.created_at is not None
         assert document.created_at.year == 2026
-        # What a newer gateway knows more of breaks nothing.
+        # Values and fields of a newer gateway break nothing.
         assert document.status == "resting"
         assert document.model_extra == {"mood": "fine"}
     assert {request.headers["authorization"] for request in gateway.requests} == {"Bearer k"}
@@ -143,7 +143,7 @@ async def test_any_body_of_an_error_is_read(gateway: FakeGateway, body: bytes) -
         assert str(error) == "the gateway answered HTTP 418"
 
 
-async def test_what_is_safe_is_tried_again(gateway: FakeGateway, no_pauses: list[float]) -> None:
+async def test_safe_requests_are_retried(gateway: FakeGateway, no_pauses: list[float]) -> None:
     busy = Reply(503, "application/problem+json", (b"{}",), {"Retry-After": "3"})
     for _ in range(2):
         gateway.on("GET", "/v1/documents/7", in_turn(busy, Reply(cut=True, chunks=(b"{",)), reply_json(DOCUMENT)))
@@ -160,7 +160,7 @@ async def test_a_change_without_a_key_is_sent_once(gateway: FakeGateway) -> None
     assert len(gateway.requests) == 2
 
 
-async def test_a_change_that_was_refused_for_its_rate_is_sent_again(gateway: FakeGateway) -> None:
+async def test_a_rate_limited_change_is_sent_again(gateway: FakeGateway) -> None:
     limited = Reply(429, "application/problem+json", (b"{}",), {"Retry-After": "1"})
     gateway.on("POST", "/v1/admin/users", in_turn(limited, limited, limited, limited, limited, limited))
     assert [type(error) for error in await both(gateway, "create_user", "anna")] == [RateLimitError] * 2
@@ -210,7 +210,7 @@ def test_no_value_reaches_another_path(gateway: FakeGateway, name: str) -> None:
     assert [request.path for request in gateway.requests] == ["/v1/collections/a%2F..%2F..%2Fx%3Fy%23z%20%C3%A9/grants"]
 
 
-async def test_absent_and_null_are_told_apart(gateway: FakeGateway) -> None:
+async def test_absent_and_null_are_different(gateway: FakeGateway) -> None:
     gateway.on("PATCH", "/v1/documents/7", reply_json(DOCUMENT))
     await both(gateway, "update_document", 7, collection=None, title="New")
     assert [request.json() for request in gateway.requests] == [{"collection": None, "title": "New"}] * 2
@@ -244,7 +244,7 @@ ANSWER = (
 
 @pytest.mark.client("citewire-client", "Streams of typed events")
 async def test_a_stream_has_typed_events(gateway: FakeGateway) -> None:
-    # Wherever the network cuts it.
+    # The frames arrive in pieces.
     gateway.on("POST", "/v1/chat", stream(*(bytes([byte]) for byte in b"".join(ANSWER))))
     async with AsyncCitewire(gateway.url) as client, client.stream_chat("Does it boil?") as chat:
         events = [event async for event in chat]
@@ -263,7 +263,7 @@ async def test_a_stream_has_typed_events(gateway: FakeGateway) -> None:
 
 @pytest.mark.parametrize("cut", [True, False])
 @pytest.mark.client("citewire-client", "A cut-off stream is never mistaken for a complete one")
-async def test_a_stream_that_is_cut_is_never_taken_for_whole(gateway: FakeGateway, cut: bool) -> None:
+async def test_a_cut_stream_is_never_taken_for_complete(gateway: FakeGateway, cut: bool) -> None:
     gateway.on("POST", "/v1/chat", stream(*ANSWER[:-1], cut=cut))
     async with AsyncCitewire(gateway.url) as client, client.stream_chat("Does it boil?") as chat:
         with pytest.raises((StreamCutError, ConnectionFailedError)):
@@ -281,12 +281,12 @@ async def test_a_fault_in_the_stream_is_an_error(gateway: FakeGateway) -> None:
 
 @pytest.mark.parametrize("at", range(len(ANSWER)))
 @pytest.mark.client("citewire-client", "A broken stream continues where it stopped")
-async def test_a_stream_with_grace_goes_on_where_it_broke(gateway: FakeGateway, at: int) -> None:
+async def test_a_stream_with_grace_resumes_where_it_broke(gateway: FakeGateway, at: int) -> None:
     gateway.on("POST", "/v1/chat", stream(*ANSWER[:at], run=RUN, cut=True))
 
     def rest(request: Request) -> Reply:
         last = int(request.headers["last-event-id"])
-        # It also breaks in the middle of an event, and says one twice.
+        # It also breaks in the middle of an event, and sends an event twice.
         return stream(*ANSWER[max(last - 1, 0) : last + 1], ANSWER[-1][:9], cut=last < 5)
 
     gateway.on("GET", f"/v1/chat/{RUN}/events", rest)
@@ -297,7 +297,7 @@ async def test_a_stream_with_grace_goes_on_where_it_broke(gateway: FakeGateway, 
     assert not gateway.received("POST", ".*/cancel")
 
 
-async def test_a_gateway_that_is_away_for_a_while_is_asked_again(gateway: FakeGateway) -> None:
+async def test_a_gateway_that_is_down_for_a_while_is_retried(gateway: FakeGateway) -> None:
     gateway.on("POST", "/v1/chat", stream(ANSWER[0], run=RUN, cut=True))
     asked: list[Request] = []
 
@@ -319,7 +319,7 @@ async def test_a_gateway_that_is_away_for_a_while_is_asked_again(gateway: FakeGa
     assert len(asked) == 8
 
 
-async def test_it_gives_up_where_nothing_comes_any_more(gateway: FakeGateway) -> None:
+async def test_the_client_gives_up_if_no_more_events_come(gateway: FakeGateway) -> None:
     gateway.on("POST", "/v1/chat", stream(ANSWER[0], run=RUN, cut=True))
     gateway.on("GET", f"/v1/chat/{RUN}/events", stream(cut=True))
     with Citewire(gateway.url) as client, client.stream_chat("Does it boil?", grace_seconds=15) as chat:
@@ -348,7 +348,7 @@ async def test_leaving_stops_the_chat_unless_it_is_detached(gateway: FakeGateway
         async for event in chat:
             if event.id == 3:
                 break
-        # What was read stays, and it can be read on.
+        # The iteration can be continued.
         assert (await anext(chat)).id == 4
     assert len(gateway.received("POST", ".*/cancel")) == cancelled
     assert await asyncio.to_thread(gateway.gone.wait, 5)
@@ -363,13 +363,13 @@ async def test_another_server_is_named(gateway: FakeGateway) -> None:
         chat.until_done()
 
 
-async def test_nobody_answers() -> None:
+async def test_an_unreachable_gateway() -> None:
     for client in (Citewire("http://127.0.0.1:9", retries=0),):
         with client, pytest.raises(ConnectionFailedError, match="nothing answers at"):
             client.get_document(7)
 
 
-async def test_silence_ends(gateway: FakeGateway) -> None:
+async def test_a_silent_stream_times_out(gateway: FakeGateway) -> None:
     def silent(_: Request) -> Reply:
         def frames() -> Iterator[bytes]:
             yield token(1, "x")

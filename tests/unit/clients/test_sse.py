@@ -65,7 +65,7 @@ def test_invalid_utf8_is_replaced_and_the_stream_goes_on() -> None:
     assert parse([b"data: \xff\n\n", b"data: y\n\n"]) == [SseEvent("message", "\ufffd"), SseEvent("message", "y")]
 
 
-def test_lines_that_unicode_but_not_the_format_ends_stay_whole() -> None:
+def test_only_the_formats_line_ends_split_lines() -> None:
     assert parse(["data: a\u2028b\x0bc\x85d\n\n".encode()]) == [SseEvent("message", "a\u2028b\x0bc\x85d")]
 
 

@@ -35,14 +35,14 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def environment(service: str) -> dict[str, str]:
-    """What a service is told where none of the variables is set."""
+    """A service's environment if none of the variables is set."""
     return {
         name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
         for name, value in services()[service].get("environment", {}).items()
     }
 
 
-def test_it_fits_the_specification() -> None:
+def test_the_file_fits_the_specification() -> None:
     checker = Path(sys.executable).with_name("check-jsonschema")
     command = [str(checker), "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def test_every_variable_is_a_setting_and_the_values_are_valid(name: str, monkeyp
     assert read.auth == "keys"
 
 
-def test_only_the_gateway_is_reached_from_outside_and_on_this_machine_alone() -> None:
+def test_only_the_gateway_has_a_port_and_only_on_this_machine() -> None:
     ports = {name: service["ports"] for name, service in services().items() if "ports" in service}
     assert set(ports) == {"gateway"}
     assert all(str(port).startswith("127.0.0.1:") for port in ports["gateway"])

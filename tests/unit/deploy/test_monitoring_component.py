@@ -1,4 +1,4 @@
-"""The Kubernetes component carries the rules and dashboards of deploy/monitoring, as they are now."""
+"""The Kubernetes component contains the current rules and dashboards of deploy/monitoring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_its_copies_are_current() -> None:
     assert stale(component_files()) == [], "run `make monitoring`"
 
 
-def test_everything_is_in_it() -> None:
+def test_the_component_contains_everything() -> None:
     files = component_files()
     groups = [
         group["name"]
@@ -30,7 +30,7 @@ def test_everything_is_in_it() -> None:
         assert len(copy) < 1024 * 1024
 
 
-def test_changed_missing_and_unwanted_files_are_noticed_and_made_good(tmp_path: Path) -> None:
+def test_changed_missing_and_unwanted_files_are_detected_and_fixed(tmp_path: Path) -> None:
     files = {"rules/a.yaml": "a", "dashboards/b.json": "b"}
     assert write(files, tmp_path) == ["dashboards/b.json", "rules/a.yaml"]
     assert stale(files, tmp_path) == []

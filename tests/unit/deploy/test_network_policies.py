@@ -1,4 +1,4 @@
-"""The labels by which the network policies admit callers, as they are written down."""
+"""The labels by which the network policies admit callers, and their documentation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_another_namespace_carries_the_label_as_well() -> None:
         assert [entry["port"] for entry in rule["ports"]] == [{"embedder": 50051, "retriever": 50052}.get(name, 50053)]
 
 
-def test_every_page_names_the_labels_that_are_there() -> None:
+def test_every_page_names_existing_labels() -> None:
     labels = {f"citewire.dev/calls-{name}" for name in CALLED}
     for page in PAGES:
         assert set(LABEL.findall(page.read_text(encoding="utf-8"))) == labels, page.name

@@ -1,4 +1,4 @@
-"""deploy/k8s/roll.sh against a kubectl that writes down what it is asked."""
+"""deploy/k8s/roll.sh against a kubectl that records its calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def order(lines: list[str], *parts: str) -> list[int]:
     return [next(number for number, line in enumerate(lines) if part in line) for part in parts]
 
 
-def test_everything_happens_in_its_order(asked: Path) -> None:
+def test_the_steps_run_in_order(asked: Path) -> None:
     code, lines = roll(asked)
     assert code == 0
     steps = order(
@@ -71,7 +71,7 @@ def test_everything_happens_in_its_order(asked: Path) -> None:
     assert not [line for line in lines if "cluster/" in line]
 
 
-def test_a_database_of_ours_is_waited_for(asked: Path) -> None:
+def test_our_own_database_is_waited_for(asked: Path) -> None:
     code, lines = roll(asked, kind="Cluster")
     assert code == 0
     waited, migrated = order(lines, "--for=condition=Ready cluster/citewire-postgres", "step=migrate-pre")
@@ -93,7 +93,7 @@ def test_nothing_is_rolled_out_after_a_failed_migration(asked: Path) -> None:
     assert not [line for line in lines if "step=serve" in line or "migrate-post" in line]
 
 
-def test_without_a_cluster_it_says_so_and_asks_nothing_else(asked: Path) -> None:
+def test_without_a_cluster_it_says_so_and_stops(asked: Path) -> None:
     environ = {"PATH": f"{asked.parent / 'bin'}:{os.environ['PATH']}", "ASKED": str(asked), "FAILING": "cluster"}
     done = subprocess.run([str(ROLL), "overlay"], env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -105,7 +105,7 @@ def test_without_a_cluster_it_says_so_and_asks_nothing_else(asked: Path) -> None
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_without_an_overlay_it_says_how_it_is_called() -> None:
+def test_without_an_overlay_it_prints_its_usage() -> None:
     done = subprocess.run([str(ROLL)], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (
         1,

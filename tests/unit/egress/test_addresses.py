@@ -42,7 +42,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_inner_addresses_are_refused(address: str) -> None:
+def test_internal_addresses_are_refused(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
     assert not EgressPolicy().allows_address(address, 443)
 
@@ -52,7 +52,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
     assert EgressPolicy().allows_address(address, 443)
 
 
-def test_a_zone_does_not_hide_an_address_and_nonsense_is_refused() -> None:
+def test_a_zone_does_not_hide_an_address_and_invalid_ones_are_refused() -> None:
     assert not EgressPolicy().allows_address("fe80::1%eth0", 443)
     assert not EgressPolicy().allows_address("localhost", 443)
 
@@ -81,6 +81,6 @@ def test_only_an_allowed_name_may_lead_inside() -> None:
 
 
 @pytest.mark.parametrize("text", ["http://host", "host:0", "host:99999", "a b", "10.0.0.0/33"])
-def test_what_is_no_entry_is_refused(text: str) -> None:
+def test_an_invalid_entry_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"entry|neither|port"):
         EgressPolicy.parse(text)

@@ -21,10 +21,10 @@ from local_http import serving
 Get = Callable[[EgressPolicy, str], Awaitable[int]]
 TIMEOUT = httpx2.Timeout(5)
 GO_ON = threading.Event()
-"""Until then, the name server of `stuck.example` says nothing."""
+"""Until it is set, the name server of `stuck.example` doesn't answer."""
 
 
-# As the C library answers, without asking anybody.
+# As the C library resolves them, without any query.
 NAMES = {
     **{
         name: ["127.0.0.1"] for name in ("localhost", "localhost.", "2130706433", "0x7f000001", "127.1", "017700000001")
@@ -36,14 +36,14 @@ NAMES = {
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """What names resolve to; a test may change it."""
+    """The addresses of names; a test may change them."""
     table = dict(NAMES)
 
     def getaddrinfo(host: str, port: int, *_: object, **__: object) -> list[tuple[object, ...]]:
         if host.endswith(".stuck.example"):
             assert GO_ON.wait(20)
         if host not in table:
-            host.encode("idna")  # as Python does first, which raises for what is no name
+            host.encode("idna")  # as Python does first; raises for an invalid name
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in table[host]]
 
@@ -86,7 +86,7 @@ INSIDE = ["127.0.0.1", "localhost", "localhost.", "[::ffff:127.0.0.1]", "[::1]",
 
 @BOTH
 @pytest.mark.parametrize("host", INSIDE)
-async def test_inner_addresses_are_never_connected_to(get: Get, host: str) -> None:
+async def test_internal_addresses_are_never_connected_to(get: Get, host: str) -> None:
     async with server() as (port, seen):
         with pytest.raises(InvalidArgument) as raised:
             await get(EgressPolicy(), f"http://{host}:{port}/")
@@ -106,7 +106,7 @@ async def test_other_spellings_of_loopback_are_not_connected_to(get: Get, spelli
 
 @BOTH
 async def test_a_name_that_resolves_inside_is_refused_at_the_connection(get: Get, names: dict[str, list[str]]) -> None:
-    """The name looked public when it was saved: each connection asks anew."""
+    """The name was public when it was saved, but each connection resolves it again."""
     async with server() as (port, seen):
         await check_base(EgressPolicy(), f"http://rebind.example:{port}/v1")
         names["rebind.example"] = ["127.0.0.1"]
@@ -157,7 +157,7 @@ async def test_saving_refuses_a_base_inside() -> None:
     await check_base(EgressPolicy(), "https://no-such-host.invalid/v1")
 
 
-async def test_names_that_nobody_answers_for_hold_up_only_who_asks() -> None:
+async def test_names_that_never_resolve_delay_only_their_organisation() -> None:
     async def ask(org_id: str, host: str) -> list[str]:
         with use_tenant(Tenant(org_id, "ann", "pro")):
             return await permitted_addresses(EgressPolicy(), host, 443)
@@ -166,14 +166,14 @@ async def test_names_that_nobody_answers_for_hold_up_only_who_asks() -> None:
     try:
         async with asyncio.timeout(10):
             assert await asyncio.gather(*(ask("quiet", "rebind.example") for _ in range(10))) == [["8.8.8.8"]] * 10
-            assert await asyncio.to_thread(str, 1) == "1", "uploads are written in these threads"
+            assert await asyncio.to_thread(str, 1) == "1", "these threads, which write uploads, must stay free"
     finally:
         GO_ON.set()
         await asyncio.gather(*flood, return_exceptions=True)
 
 
 @pytest.mark.parametrize("host", [f"{'a' * 64}.example", "a..example"])
-async def test_what_is_no_name_is_a_name_that_nobody_knows(host: str) -> None:
+async def test_an_invalid_name_is_treated_as_unknown(host: str) -> None:
     await check_base(EgressPolicy(), f"https://{host}/v1")
     with pytest.raises((aiohttp.ClientError, httpx2.InvalidURL)):
         await with_aiohttp(EgressPolicy(), f"https://{host}/v1")

@@ -1,4 +1,4 @@
-"""Files from addresses that tenants name: what is taken from a server, and what hostile ones can't do."""
+"""Files from addresses that tenants name, and what hostile servers can't do."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ async def refusal(url: str, policy: EgressPolicy = LOOPBACK, seconds: float = 10
         ("/", {}, "127.0.0.1"),
     ],
 )
-async def test_a_file_has_the_name_that_its_server_or_its_address_gives(
-    path: str, headers: dict[str, str], name: str
-) -> None:
+async def test_a_files_name_comes_from_its_server_or_address(path: str, headers: dict[str, str], name: str) -> None:
     seen: list[web.Request] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -100,7 +98,7 @@ async def test_redirects_are_followed_and_name_the_file_without_keeping_cookies(
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_compressed_files_are_decoded_though_nobody_asked_for_it(encoding: str) -> None:
+async def test_compressed_files_are_decoded_although_not_requested(encoding: str) -> None:
     data = b"a line of text\n" * 1000
 
     async def answer(_: web.Request) -> web.Response:
@@ -122,7 +120,7 @@ async def test_compressed_files_are_decoded_though_nobody_asked_for_it(encoding:
         "https://ada:secret@example.org/a.pdf",
     ],
 )
-async def test_what_is_no_web_address_is_refused_by_its_field(url: str) -> None:
+async def test_an_invalid_web_address_is_refused_by_its_field(url: str) -> None:
     error = await refusal(url)
     assert (error.code, error.reason, error.violations[0].field) == (
         Code.INVALID_ARGUMENT,
@@ -133,14 +131,14 @@ async def test_what_is_no_web_address_is_refused_by_its_field(url: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254"])
-async def test_inner_addresses_are_refused(host: str) -> None:
+async def test_internal_addresses_are_refused(host: str) -> None:
     error = await refusal(f"http://{host}:9/a.pdf", EgressPolicy())
     assert (error.reason, error.violations[0].field) == ("INVALID_FIELD", "source_url")
     assert "may not connect" in error.message
 
 
 @pytest.mark.parametrize("target", ["http://127.0.0.1:{inner}/secret", "//localhost:{inner}/secret"])
-async def test_a_redirect_to_an_inner_address_is_refused_and_never_connected_to(target: str) -> None:
+async def test_a_redirect_to_an_internal_address_is_refused_without_a_connection(target: str) -> None:
     asked: list[str] = []
 
     async def inner(request: web.Request) -> web.Response:
@@ -159,7 +157,7 @@ async def test_a_redirect_to_an_inner_address_is_refused_and_never_connected_to(
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "gopher://127.0.0.1/", "http://u:p@127.0.0.1/"])
-async def test_a_redirect_to_no_web_address_is_refused(target: str) -> None:
+async def test_a_redirect_to_an_invalid_address_is_refused(target: str) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=301, headers={"Location": target})
 
@@ -167,7 +165,7 @@ async def test_a_redirect_to_no_web_address_is_refused(target: str) -> None:
         assert (await refusal(f"{base}/a")).reason == "SOURCE_FAILED"
 
 
-async def test_redirects_come_to_an_end() -> None:
+async def test_redirects_are_limited() -> None:
     asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -180,7 +178,7 @@ async def test_redirects_come_to_an_end() -> None:
 
 
 @pytest.mark.parametrize("status", [204, 206, 304, 401, 404, 500])
-async def test_an_answer_without_a_file_is_told_by_its_status_alone(status: int) -> None:
+async def test_an_answer_without_a_file_is_reported_by_its_status_only(status: int) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, body=None if status in (204, 304) else b"a secret page")
 
@@ -256,7 +254,7 @@ async def dripping_head(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("behave", [dripping, silent, dripping_head])
-async def test_a_slow_server_is_left_in_time(behave: Behaviour) -> None:
+async def test_a_slow_server_is_abandoned_in_time(behave: Behaviour) -> None:
     started = time.monotonic()
     error = await attacked(behave, seconds=0.5)
     assert (error.reason, time.monotonic() - started < 5) == ("SOURCE_FAILED", True)
@@ -308,17 +306,17 @@ WHOLE = gzip.compress(bytes(range(256)) * 100)
     ],
     ids=["cut", "reset", "nonsense", "chunks", "gzip cut", "two members", "no gzip", "brotli", "endless members"],
 )
-async def test_what_is_no_whole_file_is_no_file(behave: Behaviour) -> None:
+async def test_an_incomplete_or_malformed_file_is_refused(behave: Behaviour) -> None:
     error = await attacked(behave)
     assert (error.code, error.reason) == (Code.INVALID_ARGUMENT, "SOURCE_FAILED")
     assert error.violations[0].field == "source_url"
 
 
-async def test_a_server_that_is_not_there() -> None:
+async def test_an_unreachable_server() -> None:
     assert (await refusal("http://127.0.0.1:1/a")).reason == "SOURCE_FAILED"
 
 
-async def test_what_is_done_with_the_file_does_not_count_as_waiting() -> None:
+async def test_time_spent_processing_the_file_does_not_count() -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=b"x" * 100_000)
 

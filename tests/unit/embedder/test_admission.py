@@ -34,7 +34,7 @@ async def release() -> AsyncGenerator[asyncio.Event]:
     await settle()
 
 
-def test_what_fits_is_admitted_and_given_back() -> None:
+def test_work_that_fits_is_admitted_and_released() -> None:
     admission = make()
     before = sample("citewire_embedder_admitted_tokens")
     with admission.admit("acme", 60), admission.admit("acme", 40):
@@ -44,7 +44,7 @@ def test_what_fits_is_admitted_and_given_back() -> None:
     assert sample("citewire_embedder_admitted_tokens") == before
 
 
-def test_what_does_not_fit_is_refused_with_the_time_that_half_of_the_work_takes() -> None:
+def test_work_that_does_not_fit_is_refused_with_the_time_for_half_of_the_queue() -> None:
     admission = make(capacity=100, rate=20.0)
     refused = sample("citewire_embedder_refused_total")
     with admission.admit("acme", 100):
@@ -59,21 +59,21 @@ def test_what_does_not_fit_is_refused_with_the_time_that_half_of_the_work_takes(
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(1e9, 0.1), (0.0, 10.0)])
-def test_the_advice_stays_within_bounds(rate: float, seconds: float) -> None:
+def test_the_retry_time_stays_within_bounds(rate: float, seconds: float) -> None:
     admission = make(rate=rate)
     with admission.admit("acme", 100), pytest.raises(ResourceExhausted) as caught:
         admission.check("acme")
     assert caught.value.retry_after == seconds
 
 
-def test_permits_come_back_when_the_work_fails() -> None:
+def test_permits_are_returned_when_the_work_fails() -> None:
     admission = make()
     with pytest.raises(ValueError, match="broken"), admission.admit("acme", 100):
         raise ValueError("broken")
     assert admission.used == 0
 
 
-def test_a_request_larger_than_everything_is_admitted_when_it_is_alone() -> None:
+def test_a_request_beyond_the_capacity_is_admitted_when_it_is_alone() -> None:
     admission = make(capacity=10)
     with admission.admit("acme", 500), pytest.raises(ResourceExhausted), admission.admit("acme", 1):
         pytest.fail("admitted")
@@ -81,7 +81,7 @@ def test_a_request_larger_than_everything_is_admitted_when_it_is_alone() -> None
         pytest.fail("admitted")
 
 
-def test_each_organisation_has_its_part_whatever_another_holds() -> None:
+def test_each_organisation_has_its_share_whatever_another_holds() -> None:
     admission = make(capacity=100)
     with admission.admit("flood", 100):
         with pytest.raises(ResourceExhausted):
@@ -92,7 +92,7 @@ def test_each_organisation_has_its_part_whatever_another_holds() -> None:
     assert admission.used == 0
 
 
-async def test_those_who_wait_are_admitted_in_the_order_of_asking(release: asyncio.Event) -> None:
+async def test_waiting_requests_are_admitted_in_their_order(release: asyncio.Event) -> None:
     admission = make(capacity=10)
     order: list[int] = []
     first, rest = asyncio.Event(), release
@@ -112,7 +112,7 @@ async def test_those_who_wait_are_admitted_in_the_order_of_asking(release: async
     assert admission.used == 0
 
 
-async def test_who_leaves_the_queue_lets_the_next_one_in(release: asyncio.Event) -> None:
+async def test_leaving_the_queue_lets_the_next_request_in(release: asyncio.Event) -> None:
     admission = make(capacity=10)
     order: list[int] = []
     holder = asyncio.create_task(take(admission, 5, release, order))
@@ -129,14 +129,14 @@ async def test_who_leaves_the_queue_lets_the_next_one_in(release: asyncio.Event)
     assert admission.used == 0
 
 
-async def test_permits_handed_to_someone_who_is_just_leaving_come_back() -> None:
+async def test_permits_given_to_a_cancelled_request_are_returned() -> None:
     admission = make(capacity=10)
     order: list[int] = []
     release = asyncio.Event()
     with admission.admit("acme", 10):
         waiter = asyncio.create_task(take(admission, 10, release, order))
         await settle()
-    # The permits are the waiter's now, but it hasn't run since; its cancellation reaches it first.
+    # The waiter has the permits but hasn't run yet, so its cancellation reaches it first.
     assert admission.used == 10
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)

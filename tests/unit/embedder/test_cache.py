@@ -23,7 +23,7 @@ def test_hits_and_misses_are_counted() -> None:
     assert (lookups("hit"), lookups("miss")) == (matches + 1, misses + 1)
 
 
-def test_the_least_recently_used_entry_leaves_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     cache = VectorCache(2)
     cache.put("org", "a", entry(1))
     cache.put("org", "b", entry(2))
@@ -33,7 +33,7 @@ def test_the_least_recently_used_entry_leaves_first() -> None:
     assert len(cache) == 2
 
 
-def test_an_entry_that_is_put_again_is_replaced_and_young() -> None:
+def test_an_entry_that_is_put_again_is_replaced_and_counts_as_recent() -> None:
     cache = VectorCache(2)
     cache.put("org", "a", entry(1))
     cache.put("org", "b", entry(2))
@@ -55,7 +55,7 @@ def test_size_zero_switches_the_cache_off() -> None:
     assert len(cache) == 0
 
 
-def test_very_long_texts_are_not_kept() -> None:
+def test_very_long_texts_are_not_cached() -> None:
     cache = VectorCache(2)
     cache.put("org", "x" * 4096, entry(1))
     cache.put("org", "x" * 4097, entry(1))

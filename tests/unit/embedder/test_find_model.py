@@ -14,7 +14,7 @@ def test_the_built_in_model_is_found_without_importing_its_package() -> None:
     assert (model.path / "model.safetensors").is_file()
 
 
-def test_a_directory_is_named_after_its_last_part(tmp_path: Path) -> None:
+def test_a_directorys_model_is_named_after_its_last_part(tmp_path: Path) -> None:
     (tmp_path / "my-model").mkdir()
     (tmp_path / "other").mkdir()
     model = find_model(str(tmp_path / "other" / ".." / "my-model"))
@@ -22,12 +22,12 @@ def test_a_directory_is_named_after_its_last_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("setting", ["no-such-model", "/no/such/directory", "a/b/c", "owner/name@", "../x y"])
-def test_a_name_that_is_nothing_says_what_it_could_be(setting: str) -> None:
+def test_an_unknown_name_lists_the_possible_values(setting: str) -> None:
     with pytest.raises(StartupError, match="neither all-MiniLM-L6-v2, nor a directory, nor a hub name"):
         find_model(setting)
 
 
-def test_a_hub_that_cannot_be_reached_is_said(tmp_path: Path) -> None:
+def test_an_unreachable_hub_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="model owner/name isn't a directory here, and can't be downloaded"):
         find_model("owner/name@main", cache=tmp_path)
 

@@ -30,7 +30,7 @@ def test_the_cpus_flags_decide_on_bf16(
     assert bf16_supported(tmp_path / "cpuinfo") is False
 
 
-def test_where_no_flags_can_be_read_the_runtime_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_no_flags_can_be_read_the_runtime_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openvino_session, "ov", Runtime(["FP32", "BF16"]))
     assert bf16_supported(tmp_path / "no-such-file") is True
 
@@ -50,12 +50,12 @@ def test_a_containers_quota_limits_the_threads(tmp_path: Path, quota: str, expec
     assert available_cpus(tmp_path / "cpu.max") == (expected or len(os.sched_getaffinity(0)))
 
 
-def test_without_a_quota_all_cpus_are_taken(tmp_path: Path) -> None:
+def test_without_a_quota_all_cpus_are_used(tmp_path: Path) -> None:
     assert available_cpus(tmp_path / "no-such-file") == len(os.sched_getaffinity(0))
 
 
 class Runtime:
-    """OpenVINO on another CPU."""
+    """A fake OpenVINO runtime of another CPU."""
 
     def __init__(self, capabilities: list[str]) -> None:
         self._capabilities = capabilities

@@ -1,4 +1,4 @@
-"""The local reranker: token vectors as a plain numpy encoder has them, MaxSim, batches, limits."""
+"""The local reranker: token vectors compared with a plain numpy encoder's, MaxSim, batches, limits."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tupl
         assert model.info.space.revision == read_directory(path).revision()
 
 
-async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]) -> None:
+async def test_the_first_ranking_counts_too(weights_at: tuple[Path, Weights]) -> None:
     async with reranker(weights_at[0]) as model:
         alone = [document.index for document in (await model.rerank(QUERY, DOCUMENTS)).ranked]
         nothing = await model.rerank(QUERY, DOCUMENTS, None, [0.4] * len(DOCUMENTS))
@@ -86,13 +86,13 @@ async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]
         assert [entry.index for entry in (await model.rerank(QUERY, DOCUMENTS, 1, sure)).ranked] == [last]
 
 
-def test_a_blend_adds_token_vectors_to_a_ranking_that_they_agree_with() -> None:
+def test_a_blend_adds_the_scores_if_the_rankings_agree() -> None:
     own = [0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.1]
     first = [0.30, 0.32, 0.28, 0.22, 0.20, 0.18, 0.15]
     assert blend(first, own) == pytest.approx([score + other for score, other in zip(first, own, strict=True)])
-    assert blend(first[::-1], own) == first[::-1], "against each other"
-    assert blend([0.2] * 7, own) == pytest.approx([0.2 + other for other in own]), "says nothing"
-    assert blend(first[:2], own[:2]) == pytest.approx([0.30 + own[0], 0.32 + own[1]]), "too few to tell"
+    assert blend(first[::-1], own) == first[::-1], "the rankings disagree"
+    assert blend([0.2] * 7, own) == pytest.approx([0.2 + other for other in own]), "the first ranking is constant"
+    assert blend(first[:2], own[:2]) == pytest.approx([0.30 + own[0], 0.32 + own[1]]), "too few documents to tell"
 
 
 def vectors(rng: np.random.Generator, tokens: int) -> NDArray[np.float32]:
@@ -102,7 +102,7 @@ def vectors(rng: np.random.Generator, tokens: int) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("heading", [0, 5])
 @pytest.mark.parametrize("tokens", [6, 12, 13, 24, 25, 37, 48, 49, 71, 100])
-def test_closeness_looks_at_passages_of_both_lengths(tokens: int, heading: int) -> None:
+def test_closeness_uses_passages_of_both_lengths(tokens: int, heading: int) -> None:
     rng = np.random.default_rng(tokens)
     query, document = vectors(rng, 4), vectors(rng, tokens)
     above, body = document[:heading], document[heading:]
@@ -115,7 +115,7 @@ def test_closeness_looks_at_passages_of_both_lengths(tokens: int, heading: int) 
     assert closeness(query, document, heading) == pytest.approx(expected, abs=1e-6)
 
 
-def test_words_found_together_say_more_than_words_found_far_apart() -> None:
+def test_words_found_together_score_higher_than_words_far_apart() -> None:
     words, filler = np.eye(4, dtype=np.float32)[:2], np.eye(4, dtype=np.float32)[3:]
     together = np.concatenate([words, filler.repeat(60, axis=0)])
     apart = np.concatenate([words[:1], filler.repeat(60, axis=0), words[1:]])
@@ -123,7 +123,7 @@ def test_words_found_together_say_more_than_words_found_far_apart() -> None:
     assert closeness(words, together) == pytest.approx(1)
     assert closeness(words, apart) == pytest.approx(0.2 + 0.8 / 2)
     assert closeness(words, apart, heading=1) == pytest.approx(1), "a heading belongs to each passage"
-    assert closeness(words, words, heading=2) == pytest.approx(1), "a heading alone"
+    assert closeness(words, words, heading=2) == pytest.approx(1), "only a heading"
 
 
 async def test_a_heading_is_read_before_its_document(weights_at: tuple[Path, Weights]) -> None:
@@ -140,7 +140,7 @@ async def test_a_heading_is_read_before_its_document(weights_at: tuple[Path, Wei
 
 async def test_tokens_are_those_that_the_model_reads(weights_at: tuple[Path, Weights]) -> None:
     async with reranker(weights_at[0]) as model:
-        # Two special tokens each; a window of 12.
+        # Two special tokens per text, and a window of 12.
         assert (await model.rerank("the cat", ["a mat", "far " * 50])).input_tokens == 4 + 4 + 12
 
 
@@ -151,7 +151,7 @@ async def test_a_text_without_a_known_word_has_a_score(weights_at: tuple[Path, W
         assert all(-1.001 <= entry.score <= 1.001 for entry in ranking.ranked)
 
 
-async def test_many_documents_keep_their_places(weights_at: tuple[Path, Weights]) -> None:
+async def test_many_documents_keep_their_own_scores(weights_at: tuple[Path, Weights]) -> None:
     documents = [" ".join(["cat", "mat", "dog", "far"][: 1 + number % 4]) for number in range(200)]
     async with reranker(weights_at[0]) as model:
         together = {entry.index: entry.score for entry in (await model.rerank(QUERY, documents)).ranked}
@@ -165,10 +165,10 @@ async def test_too_much_work_is_refused_unless_it_is_alone(weights_at: tuple[Pat
         answers = await asyncio.gather(*(model.rerank(QUERY, DOCUMENTS) for _ in range(3)), return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, CitewireError)]
         assert [(entry.reason, entry.retry_after) for entry in refused] == [("OVERLOADED", 1.0)] * 2
-        assert (await model.rerank(QUERY, DOCUMENTS)).ranked, "what was admitted is given back"
+        assert (await model.rerank(QUERY, DOCUMENTS)).ranked, "the admitted work is released"
 
 
-async def test_a_closed_model_says_so(weights_at: tuple[Path, Weights]) -> None:
+async def test_a_closed_model_is_an_error(weights_at: tuple[Path, Weights]) -> None:
     async with reranker(weights_at[0]) as model:
         await model.close()
         with pytest.raises(CitewireError) as raised:

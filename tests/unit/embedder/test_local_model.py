@@ -145,7 +145,7 @@ async def test_the_space_is_known_before_loading_and_names_the_weights(tmp_path:
 
 
 def write_export(path: Path, *, pooled_inside: bool) -> Weights:
-    """A directory whose architecture we don't know, with an ONNX file: just a table of words."""
+    """Writes a directory of an unknown architecture, with an ONNX file that is just a table of word vectors."""
     weights = write_model(path, TinyModel(kind="bert", config={"model_type": "newbert"}))
     words = weights["embeddings.word_embeddings.weight"]
     nodes = [helper.make_node("Gather", ["words", "input_ids"], ["last_hidden_state"])]
@@ -169,7 +169,7 @@ def write_export(path: Path, *, pooled_inside: bool) -> Weights:
 
 
 @pytest.mark.parametrize("pooling", ["mean_tokens", "cls_token", "max_tokens"])
-async def test_an_onnx_export_of_another_architecture_is_served_and_pooled(tmp_path: Path, pooling: str) -> None:
+async def test_an_onnx_export_of_an_unknown_architecture_is_served_and_pooled(tmp_path: Path, pooling: str) -> None:
     weights = write_export(tmp_path, pooled_inside=False)
     write_pooling(tmp_path, pooling)
     async with loaded(tmp_path) as model:

@@ -141,7 +141,7 @@ def test_prompts_are_read(tmp_path: Path, config: dict[str, object], prompts: Pr
     assert read_directory(tmp_path).prompts == prompts
 
 
-def test_an_export_is_left_aside_where_the_weights_can_be_built(tmp_path: Path) -> None:
+def test_an_export_is_ignored_if_the_weights_can_be_built(tmp_path: Path) -> None:
     write_model(tmp_path, TinyModel())
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.onnx").write_bytes(b"")

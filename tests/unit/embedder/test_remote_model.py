@@ -30,11 +30,11 @@ FAST = CallLimits(retry=RetryPolicy(first_seconds=0.001), seconds=5, texts=4)
 
 
 class Upstream:
-    """A server for `/v1/embeddings` that keeps what it was sent, and answers as it is told."""
+    """A server for `/v1/embeddings` that records its requests and gives scripted replies."""
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
-        """Answers of the next calls; after them, `vectors`."""
+        """Replies to the next calls; later calls get `vectors`."""
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.headers: list[set[str]] = []
@@ -48,7 +48,7 @@ class Upstream:
 
 
 def vectors(body: Mapping[str, Any], *, size: int = 8, tokens: int | None = 7, as_list: bool = False) -> web.Response:
-    """One vector per text, twice as long as 1: (place + 1, 1, 0, …)."""
+    """One vector per text: (place + 1, 1, 0, …), doubled."""
     data: list[dict[str, Any]] = []
     for place in range(len(body["input"])):
         row = np.zeros(body.get("dimensions", size), "<f4")
@@ -108,7 +108,7 @@ async def embed(
     return await model.embed_counted(await model.tokenise(texts, purpose))
 
 
-async def test_vectors_are_normalised_and_in_order_and_a_row_says_what_they_cost(upstream: Upstream) -> None:
+async def test_vectors_are_normalised_and_in_order_and_their_costs_recorded(upstream: Upstream) -> None:
     ledger = MemoryLedger()
     async with model_at(
         upstream.url, kind="openai", model="text-embedding-3-small", api_key="sk-key", ledger=ledger
@@ -131,7 +131,7 @@ async def test_vectors_are_normalised_and_in_order_and_a_row_says_what_they_cost
     assert (row.usage.input_tokens, row.usage.estimated) == (7, False)
 
 
-async def test_a_server_that_sends_lists_and_counts_nothing_is_estimated(upstream: Upstream) -> None:
+async def test_a_server_that_sends_lists_without_usage_is_estimated(upstream: Upstream) -> None:
     ledger = MemoryLedger()
     upstream.replies = [lambda body: vectors(body, tokens=None, as_list=True)]
     async with model_at(upstream.url, ledger=ledger) as model:
@@ -146,7 +146,7 @@ async def test_a_server_that_sends_lists_and_counts_nothing_is_estimated(upstrea
     assert ledger.rows[0].new.purpose is PaidFor.INGEST
 
 
-async def test_an_unknown_length_is_learned_once(upstream: Upstream) -> None:
+async def test_an_unknown_dimension_is_learned_once(upstream: Upstream) -> None:
     async with model_at(upstream.url) as model:
         await model.load()
         await model.load()
@@ -155,7 +155,7 @@ async def test_an_unknown_length_is_learned_once(upstream: Upstream) -> None:
 
 
 @pytest.mark.parametrize("model", ["nomic-embed-text", "nomic-embed-text:v1.5"])
-async def test_nomic_is_told_what_a_text_is(upstream: Upstream, model: str) -> None:
+async def test_nomic_gets_a_prefix_by_purpose(upstream: Upstream, model: str) -> None:
     async with model_at(upstream.url, kind="ollama", model=model) as nomic:
         assert nomic.info.space.dimensions == 768
         assert nomic.info.max_input_tokens == 2048
@@ -177,7 +177,7 @@ async def test_openai_shortens_vectors(upstream: Upstream) -> None:
     assert upstream.bodies[0]["dimensions"] == 256
 
 
-async def test_a_length_that_was_not_honoured_is_an_error(upstream: Upstream) -> None:
+async def test_a_dimension_that_was_not_honoured_is_an_error(upstream: Upstream) -> None:
     async with model_at(upstream.url, dimensions=4) as model:
         upstream.replies = [lambda body: vectors({**body, "dimensions": 8})]
         with pytest.raises(FailedPrecondition, match="8 dimensions instead of 4"):
@@ -202,7 +202,7 @@ async def test_a_long_text_is_cut_to_the_window(upstream: Upstream) -> None:
     assert upstream.bodies[0]["input"][0].split() == ["word"] * 16
 
 
-async def test_what_the_provider_finds_too_long_is_said_so(upstream: Upstream) -> None:
+async def test_a_text_too_long_for_the_provider_is_reported_as_such(upstream: Upstream) -> None:
     upstream.replies = [status(400, {"error": {"message": "maximum context length is 8192 tokens"}})]
     async with model_at(upstream.url) as model:
         with pytest.raises(InvalidArgument) as caught:
@@ -231,18 +231,18 @@ async def test_failures(upstream: Upstream, codes: tuple[int, ...], reason: str,
             await embed(model, ["x"])
         except CitewireError as exc:
             refusal, text, model_name = exc.reason, exc.message, exc.metadata["model"]
-    assert model_name in text, "people hear which model it was"
+    assert model_name in text, "the message names the model"
     assert bool(model_name) == bool(reason)
     assert (refusal, len(upstream.bodies)) == (reason, calls)
     assert len(ledger.rows) == calls, "every attempt has its row"
     outcomes = [row.outcome for row in ledger.rows]
     assert outcomes == [Outcome.FAILED] * len(codes) + [Outcome.DONE] * (calls - len(codes))
     spent = [row.usage.input_tokens for row in ledger.rows if row.usage]
-    assert spent[: len(codes)] == [0] * len(codes), "a request that was refused costs nothing"
+    assert spent[: len(codes)] == [0] * len(codes), "a refused request costs nothing"
     assert all(spent[len(codes) :])
 
 
-async def test_a_test_call_is_one_and_accounted_as_one(upstream: Upstream) -> None:
+async def test_a_test_call_is_made_once_and_accounted_as_a_test(upstream: Upstream) -> None:
     ledger = MemoryLedger()
     upstream.replies = [status(503)] * 3
     async with model_at(upstream.url, ledger=ledger, own=True) as model:
@@ -263,7 +263,7 @@ async def test_a_provider_that_keeps_failing_is_left_alone(upstream: Upstream) -
     assert len(upstream.bodies) == 3
 
 
-async def test_nobody_there() -> None:
+async def test_an_unreachable_provider() -> None:
     ledger = MemoryLedger()
     async with model_at("http://127.0.0.1:9/v1", ledger=ledger) as model:
         with pytest.raises(CitewireError) as caught:
@@ -274,7 +274,7 @@ async def test_nobody_there() -> None:
     )
 
 
-async def test_a_silent_provider_is_given_up(upstream: Upstream) -> None:
+async def test_a_silent_provider_times_out(upstream: Upstream) -> None:
     limits = CallLimits(retry=RetryPolicy(attempts=3), seconds=0.2)
     hung = web.Response(headers={"Content-Length": "5"}, content_type="application/json")
     upstream.replies = [lambda _: hung]
@@ -316,7 +316,7 @@ async def test_a_tenants_provider_is_not_found_on_loopback(upstream: Upstream) -
     ],
     ids=["text", "nothing", "none", "numbering", "bytes", "zero", "words", "huge", "too-many"],
 )
-async def test_an_answer_that_is_none(upstream: Upstream, body: bytes) -> None:
+async def test_a_malformed_answer_is_an_error(upstream: Upstream, body: bytes) -> None:
     upstream.replies = [lambda _: web.Response(body=body, content_type="application/json")]
     async with model_at(upstream.url) as model:
         with pytest.raises(FailedPrecondition):
@@ -355,9 +355,7 @@ async def test_ollamas_recorded_answers(upstream: Upstream, shared_data: Path) -
             await embed(model, ["x"])
 
 
-async def test_a_provider_learns_nothing_of_the_environment(
-    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_gets_nothing_of_the_environment(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-canary")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Canary: yes")
     async with model_at(upstream.url) as model:

@@ -1,4 +1,4 @@
-"""Several models in one service: who embeds, what is cached, what a failure of one costs the others."""
+"""Several models in one service: which one embeds, what is cached, and that one model's failure spares the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fake_embedding import FakeModel, make_limits, words
 
 
 class Elsewhere(FakeModel):
-    """A model behind a network, that can give vectors of half its length."""
+    """A remote model that can also return vectors of half its length."""
 
     def __init__(self, name: str = "elsewhere", dimensions: int = 8, **kinds: Any) -> None:  # noqa: ANN401 # the base's
         super().__init__(**kinds)
@@ -61,7 +61,7 @@ async def test_a_request_names_its_model() -> None:
         default = await embedder.embed(batch("who is it"))
     assert (named.space.model, named.vectors.shape) == ("elsewhere", (1, 8))
     assert default.space.model == "fake"
-    assert (there.texts_computed, here.texts_computed) == (1, 1), "one model's vector is no other's"
+    assert (there.texts_computed, here.texts_computed) == (1, 1), "vectors of one model must not serve for another"
 
 
 async def test_the_default_may_be_elsewhere() -> None:
@@ -72,7 +72,7 @@ async def test_the_default_may_be_elsewhere() -> None:
         assert (await embedder.count_tokens(["a b"])).model.space.model == "elsewhere"
 
 
-async def test_a_question_is_asked_once_for_each_length() -> None:
+async def test_a_question_is_embedded_once_for_all_its_lengths() -> None:
     there = Elsewhere()
     async with running(there) as (embedder, _):
         first = await embedder.embed(batch("who", model="elsewhere"))
@@ -86,7 +86,7 @@ async def test_a_question_is_asked_once_for_each_length() -> None:
     assert passage.input_tokens == 3
 
 
-async def test_what_a_model_cannot_do_is_refused() -> None:
+async def test_unsupported_requests_are_refused() -> None:
     async with running(Elsewhere()) as (embedder, _):
         with pytest.raises(InvalidArgument, match="can't be shortened to 5"):
             await embedder.embed(batch("x", model="elsewhere", dimensions=5))
@@ -97,7 +97,7 @@ async def test_what_a_model_cannot_do_is_refused() -> None:
     assert caught.value.metadata["models"] == "fake, elsewhere"
 
 
-async def test_a_failure_elsewhere_is_its_callers_alone() -> None:
+async def test_a_remote_failure_affects_only_its_caller() -> None:
     there = Elsewhere()
     there.error = Unavailable("gone", reason="PROVIDER_UNAVAILABLE")
     async with running(there) as (embedder, _):

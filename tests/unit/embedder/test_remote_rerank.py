@@ -1,4 +1,4 @@
-"""Rerank providers over HTTP: the shapes of the servers that exist, what goes wrong, and what the ledger learns."""
+"""Rerank providers over HTTP: the formats of existing servers, faults, and rows of the ledger."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def reranker(
         ("tei", ["/v1/rerank", "/rerank", "/rerank"], True),
     ],
 )
-async def test_every_servers_shape(server: Server, paths: list[str], reported: bool) -> None:
+async def test_every_servers_format(server: Server, paths: list[str], reported: bool) -> None:
     ledger = MemoryLedger()
     async with rerank_upstream(server) as upstream, reranker(upstream, ledger) as model:
         ranking = await model.rerank(QUERY, DOCUMENTS)
@@ -66,7 +66,7 @@ async def test_every_servers_shape(server: Server, paths: list[str], reported: b
         assert upstream.paths == paths
         best = await model.rerank(QUERY, DOCUMENTS, 2)
         assert [document.index for document in best.ranked] == ORDER[:2]
-        assert upstream.paths == [*paths, paths[-1]], "the way that worked is kept"
+        assert upstream.paths == [*paths, paths[-1]], "the path that worked is used again"
         assert set(upstream.keys) == {f"Bearer {KEY}"}
     refused, worked = ledger.rows[: len(paths) - 1], ledger.rows[len(paths) - 1 :]
     assert [(row.outcome, row.usage and row.usage.input_tokens) for row in refused] == [(Outcome.FAILED, 0)] * len(
@@ -167,11 +167,11 @@ async def test_a_senseless_answer_is_an_error(answer: object) -> None:
     (row,) = ledger.rows
     assert row.outcome is Outcome.FAILED
     assert row.usage is not None
-    assert row.usage.estimated, "it answered, so it may be paid for"
+    assert row.usage.estimated, "it answered, so it may cost money"
     assert row.usage.input_tokens > 0
 
 
-async def test_a_server_that_says_nothing_is_left_in_time() -> None:
+async def test_a_silent_server_times_out() -> None:
     ledger = MemoryLedger()
     async with rerank_upstream() as upstream, reranker(upstream, ledger, replace(LIMITS, seconds=0.2)) as model:
         upstream.stall = True
@@ -182,7 +182,7 @@ async def test_a_server_that_says_nothing_is_left_in_time() -> None:
     assert [row.outcome for row in ledger.rows] == [Outcome.FAILED]
 
 
-async def test_a_caller_that_leaves_is_settled() -> None:
+async def test_the_call_of_a_caller_that_leaves_is_settled() -> None:
     ledger = MemoryLedger()
     async with rerank_upstream() as upstream, reranker(upstream, ledger) as model:
         upstream.stall = True
@@ -209,7 +209,7 @@ async def test_a_provider_that_keeps_failing_is_left_alone() -> None:
     assert len(ledger.rows) == 5
 
 
-async def test_a_budget_that_is_spent_makes_no_call() -> None:
+async def test_no_call_is_made_over_a_spent_budget() -> None:
     ledger = MemoryLedger()
     ledger.refuse = CitewireError("spent", reason="BUDGET_EXCEEDED")
     async with rerank_upstream() as upstream, reranker(upstream, ledger) as model:
@@ -228,7 +228,7 @@ async def test_a_test_call_is_accounted_as_one_and_not_repeated() -> None:
     assert [(row.new.purpose, row.new.own) for row in ledger.rows] == [(Purpose.PROVIDER_TEST, True)]
 
 
-async def test_an_inner_address_is_refused() -> None:
+async def test_an_internal_address_is_refused() -> None:
     async with rerank_upstream() as upstream:
         http = guarded_client(EgressPolicy.parse(""), timeout=LIMITS.timeout())
         spec = ModelSpec("openai-compatible", "ranker", upstream.base, KEY, own=True)
@@ -240,7 +240,7 @@ async def test_an_inner_address_is_refused() -> None:
         await model.close()
 
 
-async def test_another_server_at_the_same_address_is_found() -> None:
+async def test_a_server_replaced_at_the_same_address_is_detected() -> None:
     async with rerank_upstream("tei") as upstream, reranker(upstream) as model:
         await model.rerank(QUERY, DOCUMENTS)
         upstream.server = "vllm"

@@ -45,6 +45,6 @@ def test_addresses_are_normalised_and_keys_hidden() -> None:
     ],
     ids=["key", "base", "model", "model-too", "url"],
 )
-def test_what_is_missing_is_named(values: dict[str, object], named: str) -> None:
+def test_missing_settings_are_named(values: dict[str, object], named: str) -> None:
     with pytest.raises(ValidationError, match=named):
         settings(**values)

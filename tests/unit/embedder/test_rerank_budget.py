@@ -1,4 +1,4 @@
-"""The local reranker's time: best first, as many as there is time for, and what is known already at once."""
+"""The local reranker's time limit: best documents first, as many as there is time for, and cached ones at once."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Watched(LateInteraction):
-    """Notes the sizes of batches, and stops where it is told to."""
+    """Records the sizes of batches, and can stop before a chosen call."""
 
     calls = 0
     stop_at = 1 << 30
     on_call: Callable[[], None] = staticmethod(lambda: None)
 
     def token_vectors(self, texts: Sequence[TokenisedText]) -> list[TokenVectors]:
-        """Computes, and waits from call `stop_at` on. The first call is the query's."""
+        """Computes token vectors, but waits from call `stop_at` on. The first call is the query's."""
         self.calls += 1
         if self.calls >= self.stop_at:
             self.on_call()
@@ -56,7 +56,7 @@ async def reranker(path: Path, *, cache_bytes: int = 0) -> AsyncGenerator[Watche
 
 
 def split(ranking: Ranking) -> tuple[list[int], list[int]]:
-    """Indices with a score of the model's, and those behind them."""
+    """The indices that the model scored, and the rest."""
     order = [ranked.index for ranked in ranking.ranked]
     return order[: ranking.scored], order[ranking.scored :]
 
@@ -67,7 +67,7 @@ async def test_without_a_budget_all_are_scored(model_path: Path) -> None:
         assert (ranking.scored, len(ranking.ranked)) == (40, 40)
 
 
-async def test_what_was_scored_when_time_was_over_comes_first(model_path: Path) -> None:
+async def test_documents_scored_in_time_come_first(model_path: Path) -> None:
     async with reranker(model_path) as model:
         whole = await model.rerank(QUERY, DOCUMENTS, None, FIRST)
         model.calls, model.stop_at = 0, 4
@@ -88,10 +88,10 @@ async def test_what_was_scored_when_time_was_over_comes_first(model_path: Path) 
         assert [ranked.score for ranked in ranking.ranked[ranking.scored :]] == [0.0] * len(others)
         assert ranking.input_tokens < whole.input_tokens
         best = await model.rerank(QUERY, DOCUMENTS, 3, FIRST, seconds=10)
-        assert (len(best.ranked), best.scored) == (3, 40), "the next call isn't held up"
+        assert (len(best.ranked), best.scored) == (3, 40), "the next call isn't delayed"
 
 
-async def test_a_call_that_ends_early_has_read_the_best_and_not_the_longest(
+async def test_a_call_that_ends_early_has_read_the_best_not_the_longest(
     model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(late_interaction, "_THREAD_TOKENS", 1)
@@ -103,7 +103,7 @@ async def test_a_call_that_ends_early_has_read_the_best_and_not_the_longest(
             assert sorted(split(ranking)[0]) == sorted(BEST_FIRST[:batches])
 
 
-async def test_what_the_cache_has_does_not_overtake_a_better_one_that_was_not_read(model_path: Path) -> None:
+async def test_a_cached_document_does_not_overtake_a_better_unread_one(model_path: Path) -> None:
     async with reranker(model_path, cache_bytes=1 << 20) as model:
         await model.rerank(QUERY, [text for index, text in enumerate(DOCUMENTS) if index != BEST_FIRST[2]])
         others = [f"{text} far far" if index == BEST_FIRST[2] else text for index, text in enumerate(DOCUMENTS)]
@@ -113,7 +113,7 @@ async def test_what_the_cache_has_does_not_overtake_a_better_one_that_was_not_re
 
 
 async def stopped(model: Watched, batches: int, documents: Sequence[str] = DOCUMENTS) -> Ranking:
-    """A call whose time is over after so many batches."""
+    """A call that runs out of time after this many batches."""
     goes_on = threading.Event()
     model.calls, model.stop_at = 0, batches + 2
     model.on_call = lambda: None if goes_on.wait(10) else pytest.fail("nobody went on")
@@ -123,13 +123,13 @@ async def stopped(model: Watched, batches: int, documents: Sequence[str] = DOCUM
     return ranking
 
 
-async def test_a_batch_that_would_not_end_in_time_is_not_begun(model_path: Path) -> None:
+async def test_a_batch_that_would_not_finish_in_time_is_not_started(model_path: Path) -> None:
     async with reranker(model_path) as model:
         await model.rerank(QUERY, DOCUMENTS)  # loads it
         model.calls = 0
         model.note_pace(tokens=1, seconds=1000)
         ranking = await model.rerank(QUERY, DOCUMENTS, None, FIRST, seconds=60)
-        assert (ranking.scored, model.calls) == (1, 2), "one is always tried, as the machine may be faster by now"
+        assert (ranking.scored, model.calls) == (1, 2), "a batch is always tried, as the machine may be faster by now"
         for _ in range(40):
             await model.rerank(QUERY, DOCUMENTS, None, FIRST, seconds=60)
         assert (await model.rerank(QUERY, DOCUMENTS, None, FIRST, seconds=60)).scored == 40
@@ -165,7 +165,7 @@ async def test_a_model_that_is_still_being_loaded_leaves_the_first_order(
         assert (await model.rerank(QUERY, DOCUMENTS, 5, seconds=10)).scored == 40
 
 
-async def test_texts_that_were_read_are_not_read_again_for_the_same_organisation(model_path: Path) -> None:
+async def test_texts_are_read_once_for_each_organisation(model_path: Path) -> None:
     headings = ["far"] * 20 + [""] * 20
     async with reranker(model_path, cache_bytes=1 << 20) as model:
         first = await model.rerank(QUERY, DOCUMENTS, None, FIRST, headings, org_id="acme")
@@ -180,7 +180,7 @@ async def test_texts_that_were_read_are_not_read_again_for_the_same_organisation
         other = await model.rerank(QUERY, DOCUMENTS, None, FIRST, headings, org_id="evil")
         assert other.input_tokens == first.input_tokens
         below = await model.rerank(QUERY, DOCUMENTS, None, FIRST, ["mat"] * 40, org_id="acme")
-        assert below.input_tokens > first.input_tokens / 2, "another heading makes another text"
+        assert below.input_tokens > first.input_tokens / 2, "another heading makes a different text"
 
 
 async def test_the_cache_changes_no_order(model_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_the_cache_changes_no_order(model_path: Path) -> None:
             assert all(rounded[ranked.index] == pytest.approx(ranked.score, abs=0.01) for ranked in exact.ranked)
 
 
-async def test_calls_at_once_share_the_thread_and_keep_their_time(model_path: Path) -> None:
+async def test_simultaneous_calls_share_the_thread_and_keep_their_time_limits(model_path: Path) -> None:
     async with reranker(model_path) as model:
         await model.rerank(QUERY, DOCUMENTS)
         many = DOCUMENTS * 25

@@ -56,6 +56,6 @@ def test_remote_models(values: dict[str, str], expected: tuple[str, str, str, st
         ({"rerank_provider": "voyage"}, "rerank_provider"),
     ],
 )
-def test_what_is_missing_is_named(values: dict[str, str], named: str) -> None:
+def test_missing_settings_are_named(values: dict[str, str], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         settings(**values)

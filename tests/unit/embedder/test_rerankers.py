@@ -51,7 +51,7 @@ async def test_the_local_models_precision(
     assert result.info.precision == expected
 
 
-async def test_a_provider_or_none(tmp_path: Path) -> None:
+async def test_a_provider_or_no_reranker(tmp_path: Path) -> None:
     assert await built(tmp_path / "none", rerank_provider="none") is None
     result = await built(tmp_path / "cohere", rerank_provider="cohere", rerank_api_key="key")
     assert isinstance(result, RemoteReranker)
@@ -62,12 +62,12 @@ async def test_a_provider_or_none(tmp_path: Path) -> None:
     )
 
 
-async def test_a_model_without_token_vectors_makes_none() -> None:
+async def test_a_model_without_token_vectors_makes_no_reranker() -> None:
     settings = EmbedderSettings.model_validate({"auth": "off"})
     assert models.ModelFactory(settings, NoLedger()).reranker(FakeModel()) is None
 
 
-async def test_a_tenants_own_goes_to_the_kinds_address() -> None:
+async def test_a_tenants_own_reranker_uses_the_providers_address() -> None:
     settings = EmbedderSettings.model_validate({"auth": "off"})
     opened = TenantProvider(ProviderType.RERANK, "jina", "jina-reranker-v2-base-multilingual", "", "key")
     model = models.ModelFactory(settings, NoLedger()).tenant_reranker(opened)

@@ -35,7 +35,7 @@ async def running(model: FakeModel, limits: BatchLimits = LIMITS) -> AsyncGenera
 
 
 async def hold(model: FakeModel, scheduler: Scheduler) -> Job:
-    """Keeps the model busy with one text until its gate is opened."""
+    """Occupies the model with one text until its gate is opened."""
     model.gate.clear()
     job = scheduler.submit([text(999, 3)], DOCUMENT)
     await model.computing.wait()
@@ -43,11 +43,11 @@ async def hold(model: FakeModel, scheduler: Scheduler) -> Job:
 
 
 def firsts(batches: Sequence[Sequence[tuple[int, ...]]]) -> list[list[int]]:
-    """The first token of each text, batch by batch: which text it was."""
+    """The first token of each text, batch by batch, which identifies the text."""
     return [[ids[0] for ids in batch] for batch in batches]
 
 
-async def test_a_query_that_finds_the_model_idle_is_computed_at_once_and_alone() -> None:
+async def test_a_query_to_an_idle_model_is_computed_at_once_and_alone() -> None:
     model = FakeModel()
     async with running(model) as scheduler:
         vectors = await scheduler.submit([text(1, 5)], QUERY).result()
@@ -125,19 +125,19 @@ async def test_a_flood_of_one_organisation_leaves_another_its_turn(purpose: Purp
         model.gate.set()
         await asyncio.gather(*(job.result() for job in other))
         served = [first for (first,) in firsts(model.batches)[1:]]
-        assert served.index(92) <= 6, served  # one of each, three times
+        assert served.index(92) <= 6, served  # they alternate three times
         await asyncio.gather(*(job.result() for job in flood))
 
 
-async def test_batches_are_half_as_large_while_several_organisations_are_there() -> None:
+async def test_batches_are_half_as_large_while_several_organisations_are_active() -> None:
     model = FakeModel()
     async with running(model) as scheduler:
         await scheduler.submit([text(number, 16) for number in range(8)], DOCUMENT, "bulk").result()
-        assert firsts(model.batches) == [[0, 1, 2, 3], [4, 5, 6, 7]], "one alone has large ones"
+        assert firsts(model.batches) == [[0, 1, 2, 3], [4, 5, 6, 7]], "a single organisation gets large batches"
         await scheduler.submit([text(99, 16)], QUERY, "other").result()
         model.batches.clear()
         await scheduler.submit([text(number, 16) for number in range(4)], DOCUMENT, "bulk").result()
-        assert firsts(model.batches) == [[0, 1], [2, 3]], "the other may come again"
+        assert firsts(model.batches) == [[0, 1], [2, 3]], "the other organisation may come again"
 
 
 async def test_an_organisation_that_has_left_does_not_make_batches_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ async def test_an_organisation_that_has_left_does_not_make_batches_small(monkeyp
     assert firsts(model.batches) == [[99], [0, 1, 2, 3]]
 
 
-async def test_shares_are_of_tokens_not_of_texts() -> None:
+async def test_shares_are_measured_in_tokens_not_texts() -> None:
     model = FakeModel()
     async with running(model, BatchLimits(tokens=60, texts=1)) as scheduler:
         await hold(model, scheduler)
@@ -159,7 +159,7 @@ async def test_shares_are_of_tokens_not_of_texts() -> None:
         model.gate.set()
         await asyncio.gather(*(job.result() for job in (*long, *short)))
     served = [first >= 90 for (first,) in firsts(model.batches)[1:]]
-    assert 8 <= served[:12].count(True) <= 9  # three short ones for a long one
+    assert 8 <= served[:12].count(True) <= 9  # three short texts for each long one
 
 
 async def test_texts_of_similar_length_share_a_batch_and_vectors_come_back_in_order() -> None:
@@ -289,7 +289,7 @@ async def test_a_request_withdrawn_in_the_middle_stops_after_the_running_batch()
         model.gate.set()
         await scheduler.submit([text(20, 5)], DOCUMENT).result()
     assert firsts(model.batches) == [[0], [20]]
-    assert job.tokens_read == 60, "what the model was given was spent, also if nobody takes it"
+    assert job.tokens_read == 60, "computed tokens are spent, even if nobody takes the result"
 
 
 async def test_a_failing_model_fails_its_callers_and_the_next_batch_is_tried() -> None:
@@ -307,7 +307,7 @@ async def test_a_failing_model_fails_its_callers_and_the_next_batch_is_tried() -
     assert firsts(model.batches) == [[0], [2]], "the failed request's other text isn't computed"
 
 
-async def test_at_the_end_what_waits_and_what_is_computed_fails_and_nothing_new_is_taken() -> None:
+async def test_stopping_fails_all_waiting_and_running_work_and_accepts_nothing_new() -> None:
     model = FakeModel()
     async with running(model) as scheduler:
         computed = await hold(model, scheduler)
@@ -320,7 +320,7 @@ async def test_at_the_end_what_waits_and_what_is_computed_fails_and_nothing_new_
         scheduler.submit([text(1, 5)], QUERY)
 
 
-async def test_the_rate_follows_what_is_measured() -> None:
+async def test_the_rate_follows_the_measurements() -> None:
     model = FakeModel()
     async with running(model) as scheduler:
         before = scheduler.tokens_per_second()

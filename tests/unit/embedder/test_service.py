@@ -23,7 +23,7 @@ def batch(*texts: str, purpose: Purpose = DOCUMENT, org_id: str = "org", truncat
 
 
 def tokens_recorded() -> tuple[float, float]:
-    """How many operations have recorded tokens, and how many tokens."""
+    """The number of operations that recorded tokens, and of their tokens."""
     labels = {
         "gen_ai_provider_name": "citewire-local",
         "gen_ai_request_model": "fake",
@@ -62,11 +62,11 @@ async def test_tokens_are_recorded_once_per_operation() -> None:
         count, total = tokens_recorded()
         done = operations("")
         await embedder.embed(batch(words(3), words(30), truncate=True))
-        assert tokens_recorded() == (count + 1, total + 5 + 16), "what was cut off wasn't read"
+        assert tokens_recorded() == (count + 1, total + 5 + 16), "text that was cut off isn't counted"
         assert operations("") == done + 1
 
 
-async def test_a_query_that_was_asked_before_costs_nothing() -> None:
+async def test_a_repeated_query_costs_nothing() -> None:
     model = FakeModel()
     async with running_embedder(model) as embedder:
         await embedder.embed(batch("what is this", purpose=QUERY))
@@ -160,7 +160,7 @@ async def test_a_full_service_refuses_at_once_and_queries_have_room_of_their_own
         await embedder.embed(batch("a"))
 
 
-async def test_a_caller_who_leaves_takes_the_queued_work_along_and_its_spent_tokens_are_recorded() -> None:
+async def test_a_caller_that_leaves_cancels_its_queued_work_and_its_spent_tokens_are_recorded() -> None:
     model = FakeModel()
     model.gate.clear()
     limits = make_limits(batch=BatchLimits(tokens=12, texts=1))
@@ -177,7 +177,7 @@ async def test_a_caller_who_leaves_takes_the_queued_work_along_and_its_spent_tok
         assert operations("cancelled") >= 1
 
 
-async def test_at_the_end_callers_hear_of_it_and_the_model_is_closed() -> None:
+async def test_stopping_fails_the_callers_and_closes_the_model() -> None:
     model = FakeModel()
     model.gate.clear()
     async with running_embedder(model) as embedder:
@@ -190,7 +190,7 @@ async def test_at_the_end_callers_hear_of_it_and_the_model_is_closed() -> None:
 
 
 class Feed:
-    """Batches of a stream, and how many of them have been read."""
+    """The batches of a stream, and how many of them have been read."""
 
     def __init__(self, batches: Sequence[EmbedBatch]) -> None:
         self._batches = batches
@@ -215,7 +215,7 @@ async def test_a_stream_is_answered_in_order() -> None:
     assert feed.closed
 
 
-async def test_a_stream_reads_no_further_ahead_than_it_works() -> None:
+async def test_a_stream_reads_only_a_little_ahead_of_its_work() -> None:
     model = FakeModel()
     feed = Feed([batch(words(3)) for _ in range(10)])
     async with running_embedder(model, make_limits(stream_ahead=2)) as embedder:
@@ -227,7 +227,7 @@ async def test_a_stream_reads_no_further_ahead_than_it_works() -> None:
             model.gate.set()
             await first
             await settle()
-            assert feed.read <= 5, "the reader waits for those who take the results"
+            assert feed.read <= 5, "the reader waits until results are taken"
             assert len([result async for result in results]) == 9
 
 
@@ -266,7 +266,7 @@ async def test_a_bad_batch_ends_the_stream_after_the_results_before_it() -> None
     assert feed.closed
 
 
-async def test_a_stream_that_is_closed_takes_its_queued_work_along() -> None:
+async def test_closing_a_stream_cancels_its_queued_work() -> None:
     model = FakeModel()
     feed = Feed([batch(words(3), words(4)) for _ in range(10)])
     async with running_embedder(model, make_limits(batch=BatchLimits(tokens=16, texts=1))) as embedder:
@@ -279,7 +279,7 @@ async def test_a_stream_that_is_closed_takes_its_queued_work_along() -> None:
         await results.aclose()
         model.gate.set()
         await embedder.embed(batch("after"))
-    assert model.texts_computed == 2, "the text that was inside, and the one after"
+    assert model.texts_computed == 2, "the text being computed, and the one after it"
     assert feed.closed
 
 

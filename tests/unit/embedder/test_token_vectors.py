@@ -1,4 +1,4 @@
-"""Token vectors in int8, and the cache of them: whose they are, which leave, what they take."""
+"""Token vectors in int8, and their cache: its keys, eviction and size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def vectors(tokens: int, seed: int = 1) -> TokenVectors:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def test_cosines_hardly_change_in_a_quarter_of_the_size() -> None:
+def test_cosines_hardly_change_at_a_quarter_of_the_size() -> None:
     exact = vectors(100)
     packed = PackedVectors.pack(exact, 7)
     assert packed.heading == 7
@@ -26,13 +26,13 @@ def test_cosines_hardly_change_in_a_quarter_of_the_size() -> None:
     assert cosines_of(query, []) == []
 
 
-def test_vectors_of_nothing_can_be_packed() -> None:
+def test_an_empty_text_can_be_packed() -> None:
     query = np.ones((1, 4), np.float32)
     zeros, none = (PackedVectors.pack(np.zeros((rows, 4), np.float32), 0) for rows in (2, 0))
     assert [cosines.tolist() for cosines in cosines_of(query, [zeros, none])] == [[[0.0, 0.0]], [[]]]
 
 
-def test_the_least_recently_used_leaves_when_the_bytes_are_spent() -> None:
+def test_the_least_recently_used_is_evicted_when_the_cache_is_full() -> None:
     entry = PackedVectors.pack(vectors(10), 0)
     cache = TokenVectorCache(3 * entry.size)
     keys = [TokenVectorCache.key("acme", "", text) for text in "abcd"]
@@ -49,14 +49,14 @@ def test_the_least_recently_used_leaves_when_the_bytes_are_spent() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1000])
-def test_what_is_larger_than_the_cache_is_not_kept(limit: int) -> None:
+def test_an_entry_larger_than_the_cache_is_not_stored(limit: int) -> None:
     cache = TokenVectorCache(limit)
     key = cache.key("acme", "", "a")
     cache.put(key, PackedVectors.pack(vectors(10), 0))
     assert (cache.get(key), len(cache), cache.size) == (None, 0, 0)
 
 
-def test_a_key_names_organisation_heading_and_text() -> None:
+def test_a_key_depends_on_organisation_heading_and_text() -> None:
     parts = [("acme", "Cats", "sleep"), ("evil", "Cats", "sleep"), ("acme", "Cat", "ssleep"), ("acme", "", "Catssleep")]
     assert len({TokenVectorCache.key(*each) for each in parts}) == len(parts)
     assert TokenVectorCache.key(*parts[0]) == TokenVectorCache.key(*parts[0])

@@ -29,10 +29,10 @@ def test_a_text_gets_its_special_tokens_and_no_padding(file: Path) -> None:
     short, long = tokeniser.tokenise(["the cat", "the cat sat on a mat ."], DOCUMENT)
     assert short.ids == (CLS, IDS["the"], IDS["cat"], SEP)
     assert short.total == 4
-    assert (len(long.ids), long.total) == (9, 9), "the file's own limit of 5 is off"
+    assert (len(long.ids), long.total) == (9, 9), "the file's own limit of 5 is ignored"
 
 
-def test_a_text_over_the_window_is_cut_keeps_its_end_token_and_says_its_length(file: Path) -> None:
+def test_a_text_over_the_window_is_cut_with_its_end_token_and_full_length(file: Path) -> None:
     tokeniser = Tokeniser(file, max_tokens=5)
     (text,) = tokeniser.tokenise(["the cat sat on a mat"], DOCUMENT)
     assert text.ids == (CLS, IDS["the"], IDS["cat"], IDS["sat"], SEP)
@@ -68,7 +68,7 @@ def test_a_window_without_room_for_text_is_refused(file: Path) -> None:
         Tokeniser(file, max_tokens=2)
 
 
-def test_a_file_that_is_no_tokeniser_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_tokeniser_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(StartupError, match="can't be read as a tokeniser"):
         Tokeniser(tmp_path / "tokenizer.json", max_tokens=12)
@@ -76,7 +76,7 @@ def test_a_file_that_is_no_tokeniser_is_refused(tmp_path: Path) -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=400))
-def test_our_cut_is_the_librarys_cut(text: str) -> None:
+def test_our_truncation_equals_the_librarys(text: str) -> None:
     ours, library = _tokenisers()
     (tokenised,) = ours.tokenise([text], DOCUMENT)
     assert list(tokenised.ids) == library.encode(text).ids

@@ -1,4 +1,4 @@
-"""The reranker's thread: one piece of work at a time, in turn, whoever leaves."""
+"""The reranker's thread: one piece of work at a time, in turn, even if callers leave."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from citewire_embedder.providers.turns import Turns
 
 
 class Gate:
-    """Work that ends when it is told to."""
+    """Work that ends when the test says so."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
         self.end = threading.Event()
 
     def work(self) -> str:
-        """Waits for its end."""
+        """Waits for the test's signal."""
         self.begun.set()
         assert self.end.wait(10)
         return "gate"
@@ -70,7 +70,7 @@ async def test_organisations_take_turns(turns: Turns) -> None:
     assert done.index("other") <= 1
 
 
-async def test_a_caller_that_leaves_gives_its_place_up(turns: Turns) -> None:
+async def test_a_caller_that_leaves_gives_up_its_turn(turns: Turns) -> None:
     done: list[str] = []
     gate, running = await begin(turns)
     quitter = asyncio.create_task(turns.run(lambda: done.append("left")))
@@ -81,13 +81,13 @@ async def test_a_caller_that_leaves_gives_its_place_up(turns: Turns) -> None:
     await asyncio.gather(quitter, running, return_exceptions=True)
     assert (quitter.cancelled(), running.cancelled()) == (True, True)
     await asyncio.sleep(0)
-    assert done == [], "what is being computed can't be stopped, and has its turn to the end"
+    assert done == [], "running work can't be stopped, and keeps its turn to the end"
     gate.end.set()
     await staying
     assert done == ["stayed"]
 
 
-async def test_a_turn_that_came_as_its_caller_left_is_passed_on(turns: Turns) -> None:
+async def test_a_turn_given_to_a_leaving_caller_is_passed_on(turns: Turns) -> None:
     gate, running = await begin(turns)
     quitter = asyncio.create_task(turns.run(lambda: None))
     staying = asyncio.create_task(turns.run(lambda: "stayed"))
@@ -98,7 +98,7 @@ async def test_a_turn_that_came_as_its_caller_left_is_passed_on(turns: Turns) ->
     assert await staying == "stayed"
 
 
-async def test_a_failure_is_its_callers_alone(turns: Turns) -> None:
+async def test_a_failure_affects_only_its_caller(turns: Turns) -> None:
     def fail() -> None:
         raise ValueError("no")
 

@@ -1,4 +1,4 @@
-"""`citewire eval` against an HTTP API that answers as documented: what it asks, prints, stores, and how it exits."""
+"""`citewire eval` against a fake of the documented HTTP API: its requests, output, stored results and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fake_gateway import FakeGateway, Reply, Request, reply_problem
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are short."""
+    """Makes the pauses between tries short."""
     monkeypatch.setattr(client, "LONGEST_PAUSE", 0.001)
 
 
@@ -45,7 +45,7 @@ def test_retrieval_in_each_mode(
     assert [(request["mode"], request["top_k"]) for request in searches if request.get("rerank")] == [
         ("hybrid", 40)
     ] * 2
-    # Reranking looks at forty, so it has no recall at a hundred.
+    # Only forty are reranked, so there is no recall at a hundred.
     has = [label for label, row in rows.items() if "R@100" in cast("Json", row["measures"])]
     assert has == ["fruit/dense", "fruit/hybrid"]
     assert not gateway.received("POST", "/v1/chat")
@@ -72,7 +72,7 @@ def test_each_sets_questions_are_asked_in_the_others_libraries(
     assert "two data sets" in alone.output
 
 
-def test_answerable_questions_that_are_called_off_topic_are_a_measure(
+def test_answerable_questions_called_off_topic_are_a_measure(
     run: Run, library: EvalLibrary, beir: Path, tmp_path: Path
 ) -> None:
     library.off_topic = 1.0
@@ -86,7 +86,7 @@ def test_answerable_questions_that_are_called_off_topic_are_a_measure(
 
 
 @pytest.mark.usefixtures("library")
-def test_a_rerank_in_several_times(run: Run, gateway: FakeGateway, beir: Path, tmp_path: Path) -> None:
+def test_reranking_with_several_time_limits(run: Run, gateway: FakeGateway, beir: Path, tmp_path: Path) -> None:
     seconds = ("--rerank-seconds", "3", "--rerank-seconds", "0.3")
     modes = ("--mode", "hybrid", "--mode", "hybrid+rerank")
     done = run("eval", str(beir), *modes, *seconds, "--save", str(tmp_path / "run.json"))
@@ -151,17 +151,19 @@ def test_answers_citations_quotes_and_not_found(
         "Ferry line",
         "Museum",
     ]
-    assert library.conversations == {"forgotten"}  # none of ours stays in the person's list
+    assert library.conversations == {"forgotten"}  # none of the run's conversations stays in the user's list
 
 
-def test_a_quote_beside_its_offsets_is_counted(run: Run, library: EvalLibrary, squad: Path, tmp_path: Path) -> None:
+def test_a_quote_that_does_not_match_its_offsets_is_counted(
+    run: Run, library: EvalLibrary, squad: Path, tmp_path: Path
+) -> None:
     library.shift = 1
     run("eval", str(squad), "--no-search", "-p", "sources", "--save", str(tmp_path / "run.json"))
     (row,) = rows_of(stored(tmp_path / "run.json")).values()
     assert measure(row, "quote_verbatim") == 0
 
 
-def test_wrong_answers_are_seen(run: Run, library: EvalLibrary, squad: Path, tmp_path: Path) -> None:
+def test_wrong_answers_lower_the_measures(run: Run, library: EvalLibrary, squad: Path, tmp_path: Path) -> None:
     library.threshold = 0.6  # the first question now is falsely not found: it shares half of its words
     run("eval", str(squad), "--no-search", "--answers", "--save", str(tmp_path / "run.json"))
     (row,) = rows_of(stored(tmp_path / "run.json")).values()
@@ -169,10 +171,10 @@ def test_wrong_answers_are_seen(run: Run, library: EvalLibrary, squad: Path, tmp
     assert (measure(row, "answered"), measure(row, "false_not_found")) == (0.5, 0.5)
     assert measure(row, "answer_present") == 0.5
     assert measure(row, "not_found_precision") == 0.5
-    assert measure(row, "citation_precision") == 1  # of the one that was answered
+    assert measure(row, "citation_precision") == 1  # of the only question that was answered
 
 
-def test_documents_that_the_library_has_already(
+def test_documents_already_in_the_library(
     run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path, beir: Path
 ) -> None:
     run("eval", str(squad), "--mode", "dense")
@@ -216,10 +218,10 @@ def test_judged_by_chunk(run: Run, gateway: FakeGateway, library: EvalLibrary, s
     assert library.documents
 
 
-def test_only_some_questions(run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path) -> None:
+def test_a_limit_on_questions(run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path) -> None:
     assert run("eval", str(beir), "--mode", "dense", "-n", "1").exit_code == 0
     assert len(gateway.received("POST", "/v1/search")) == 1
-    assert len(library.documents) == 3  # the corpus is whole all the same
+    assert len(library.documents) == 3  # the whole corpus is uploaded
 
 
 def test_failed_questions_are_named_and_count_as_nothing_found(run: Run, library: EvalLibrary, squad: Path) -> None:
@@ -231,16 +233,16 @@ def test_failed_questions_are_named_and_count_as_nothing_found(run: Run, library
     assert "q1 (answerable)" in done.stderr
     rows = rows_of(json.loads(done.stdout))
     assert measure(rows["line/dense"], "R@5") == 0.5
-    assert measure(rows["line/documents"], "answered") == 1  # an answer that nobody gave isn't judged
+    assert measure(rows["line/documents"], "answered") == 1  # a failed question isn't judged
     assert rows["line/documents"]["questions"] == 3
 
 
-def test_a_gateway_that_refuses_everybody_ends_the_run(run: Run, library: EvalLibrary, squad: Path) -> None:
+def test_a_gateway_that_refuses_all_requests_ends_the_run(run: Run, library: EvalLibrary, squad: Path) -> None:
     library.broken["When does the ferry leave Tarnholm?"] = 401
     assert run("eval", str(squad), "--mode", "dense").exit_code == 4
 
 
-def test_what_fails_for_every_question_ends_the_run(
+def test_a_fault_on_every_question_ends_the_run(
     run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path
 ) -> None:
     queries = [{"_id": str(number), "text": f"query {number}"} for number in range(40)]
@@ -283,7 +285,7 @@ def refuse_at_first(gateway: FakeGateway, handler: Callable[[Request], Reply], *
     gateway.on("POST", "/v1/search", answer)
 
 
-def test_a_gateway_that_is_away(run: Run, monkeypatch: pytest.MonkeyPatch, squad: Path) -> None:
+def test_an_unreachable_gateway(run: Run, monkeypatch: pytest.MonkeyPatch, squad: Path) -> None:
     monkeypatch.setattr(client, "LONGEST_PAUSE", 0.001)
     monkeypatch.setenv("CITEWIRE_URL", "http://127.0.0.1:1")
     assert run("eval", str(squad)).exit_code == 3
@@ -298,13 +300,13 @@ def test_documents_that_failed_end_the_run(run: Run, library: EvalLibrary, beir:
 
 def test_a_document_that_was_deleted_is_uploaded_again(run: Run, library: EvalLibrary, beir: Path) -> None:
     run("eval", str(beir), "--mode", "dense")
-    del library.documents[2]  # its Idempotency-Key is remembered all the same
+    del library.documents[2]  # its Idempotency-Key is still remembered
     done = run("eval", str(beir), "--mode", "dense", "--json")
     assert done.exit_code == 0, done.output
     assert sorted(document.metadata["eval_id"] for document in library.documents.values()) == ["a", "b", "c"]
 
 
-def test_a_profile_that_there_is_not(run: Run, library: EvalLibrary, squad: Path) -> None:
+def test_an_unknown_profile(run: Run, library: EvalLibrary, squad: Path) -> None:
     done = run("eval", str(squad), "-p", "unknown", "--no-search")
     assert done.exit_code == 5
     assert "there is no profile 'unknown'" in done.stderr

@@ -1,4 +1,4 @@
-"""`citewire eval` reads BEIR, SQuAD and ClapNQ forms, and says which line and field of a bad file is wrong."""
+"""`citewire eval` reads BEIR, SQuAD and ClapNQ formats, and names the line and field that is wrong in a bad file."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def write_squad(path: Path, body: object) -> Path:
 @pytest.mark.parametrize("end", ["", ".gz"])
 def test_beir_plain_and_gzipped(tmp_path: Path, end: str) -> None:
     dataset = read_dataset(write_beir(tmp_path, end=end), "test")
-    # One without text is its title; one without either isn't there.
+    # A document without text consists of its title; one without either is left out.
     assert [document.doc_id for document in dataset.documents] == ["a", "b", "c"]
     assert {q.question_id: dict(q.judged) for q in dataset.questions} == {"1": {"a": 2, "b": 0}, "2": {"b": 1}}
-    assert dataset.answerable == dataset.questions  # the third isn't judged, so it isn't asked
+    assert dataset.answerable == dataset.questions  # the third has no judgement, so it isn't asked
     assert dataset.questions[0].gold == {"a"}
     assert (dataset.form, any(question.answers or question.spans for question in dataset.questions)) == ("beir", False)
 
@@ -99,7 +99,7 @@ def test_qrels_may_lack_the_first_line_and_have_whole_grades_with_a_point(tmp_pa
     assert {q.question_id: dict(q.judged) for q in dataset.questions} == {"1": {"a": 2, "b": 0}, "2": {"b": 1}}
 
 
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     write_beir(tmp_path)
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_bytes(b"\xef\xbb\xbf" + corpus.read_bytes())
@@ -249,7 +249,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         read_dataset(tmp_path, "test")
 
 
-def test_what_has_no_known_form_is_said(tmp_path: Path) -> None:
+def test_an_unknown_format_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no such folder or file"):
         read_dataset(tmp_path / "missing", "test")
     with pytest.raises(DatasetError, match="contains no data set; expected BEIR"):
@@ -260,19 +260,19 @@ def test_what_has_no_known_form_is_said(tmp_path: Path) -> None:
         read_dataset(tmp_path, "test")
 
 
-def test_beir_without_a_corpus_is_about_documents_that_are_there(tmp_path: Path) -> None:
+def test_beir_without_a_corpus_refers_to_existing_documents(tmp_path: Path) -> None:
     (write_beir(tmp_path) / "corpus.jsonl").unlink()
     dataset = read_dataset(tmp_path, "test")
     assert dataset.documents == ()
     assert [question.gold for question in dataset.questions] == [{"a"}, {"b"}]
 
 
-def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
+def test_a_missing_split_lists_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"dev\.tsv is missing; choose one of test with --split"):
         read_dataset(write_beir(tmp_path), "dev")
 
 
-def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_sets_with_the_same_name_are_distinguished_by_folder(tmp_path: Path) -> None:
     for parent in ("one", "two"):
         (tmp_path / parent / "en").mkdir(parents=True)
         write_beir(tmp_path / parent / "en")
@@ -282,7 +282,7 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
         read_datasets([tmp_path / "one" / "en", tmp_path / "one" / ".." / "one" / "en"], "test")
 
 
-def test_the_fingerprint_follows_the_documents_alone(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_only_on_the_documents(tmp_path: Path) -> None:
     before = read_dataset(write_beir(tmp_path), "test")
     write_lines(tmp_path / "queries.jsonl", [{**row, "text": "other"} for row in QUERIES])
     assert collection_name(read_dataset(tmp_path, "test")) == collection_name(before)

@@ -54,7 +54,7 @@ def test_presence_is_of_whole_words(answer: str, gold: str, present: float) -> N
     assert compare(answer, [gold])["answer_present"] == present
 
 
-def test_the_gold_answer_that_fits_best_counts() -> None:
+def test_the_best_matching_gold_answer_counts() -> None:
     values = compare("October of 1973", ["October 1973", "May", "1973"])
     assert values["answer_f1"] == pytest.approx(0.8)  # precision 2/3, recall 1
     assert values["answer_recall"] == 1
@@ -89,7 +89,7 @@ def test_not_found_decisions() -> None:
     negative = [answered("left out", True, 0.05), answered("left out", False, 0.5)]
     measures = judge_not_found(positive, negative)
     assert [measures[f"not_found_{name}"] for name in ("precision", "recall", "f1")] == [0.5, 0.5, 0.5]
-    assert measures["not_found_recall_at_10"] == 0.5  # one of ten may lie below the threshold, which is 0.1
+    assert measures["not_found_recall_at_10"] == 0.5  # at most one of ten may lie below the threshold, which is 0.1
     # 0.05 is above one of ten; 0.5 above five, and ties with one.
     assert measures["not_found_auc"] == pytest.approx((9 + 4.5) / 20)
 
@@ -101,11 +101,11 @@ def test_scores_that_are_missing_give_no_curve() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=200), st.sampled_from([0.0, 0.05, 0.1, 0.5]))
-def test_a_threshold_cuts_off_at_most_its_rate(scores: list[float], rate: float) -> None:
+def test_a_threshold_cuts_off_at_most_the_given_rate(scores: list[float], rate: float) -> None:
     threshold = threshold_at(scores, rate)
     assert sum(score < threshold for score in scores) <= rate * len(scores)
     above = [score for score in scores if score > threshold]
-    if above:  # and it is the highest score that does
+    if above:  # it must be the highest such score
         assert sum(score < min(above) for score in scores) > int(rate * len(scores))
 
 
@@ -130,11 +130,11 @@ def test_a_safe_quantile_holds_for_the_population_nineteen_times_of_twenty() -> 
     assert safe_quantile([0.3, 0.2, 0.9], 0.05) == (0.2, False)
 
 
-def test_paired_p_knows_chance_from_difference() -> None:
+def test_paired_p_tells_chance_from_a_difference() -> None:
     assert paired_p([0.0] * 50) == 1
     assert paired_p([0.1, -0.1] * 20) > 0.5
     assert paired_p([0.1] * 20) < 0.001
-    assert paired_p([1.0]) == 1  # one question shows nothing
+    assert paired_p([1.0]) == 1  # one question proves nothing
 
 
 def row(label: str, values: Mapping[str, float]) -> Row:
@@ -158,7 +158,7 @@ def test_several_comparisons_are_corrected() -> None:
     before = Run(tuple(row(f"m{n}", noise) for n in range(6)), {})
     after = Run(tuple(row(f"m{n}", better if n == 0 else dict(noise)) for n in range(6)), {})
     first, *others = compare_runs(after, before)
-    assert first.corrected == first.p  # where nothing differs, nothing was tested
+    assert first.corrected == first.p  # measures that don't differ don't count as tests
     assert [(entry.changed, entry.corrected) for entry in others] == [(0, 1.0)] * 5
     again = Run(tuple(row(f"m{n}", better) for n in range(6)), {})
     assert [run.corrected for run in compare_runs(again, before)] == [pytest.approx(min(1.0, first.p * 6))] * 6
@@ -206,7 +206,7 @@ def test_measures_follow_the_servers_order() -> None:
     assert values["R@5"] == {"1": 1, "2": 1, "3": 0, "4": 0}
 
 
-def test_chunks_are_judged_by_the_parts_that_they_hold() -> None:
+def test_chunks_are_judged_by_the_parts_that_they_contain() -> None:
     span = Span("a", 0, 6, "text o")
     run = SearchRun(SearchMode("dense"), Failures("set, dense"))
     run.rankings["1"] = ranking("a#7", span.key)
@@ -226,7 +226,7 @@ def weighed(*, best: float, loss: float, questions: int = 60) -> WeightCurve:
     return WeightCurve("set", curve)
 
 
-def test_the_weight_goes_where_it_helps_and_stays_equal_where_it_does_not() -> None:
+def test_the_weight_moves_where_it_helps_and_otherwise_stays_equal() -> None:
     assert derive_weight([weighed(best=0.8, loss=0.05)]).value == 0.8
     assert derive_weight([weighed(best=0.2, loss=0.05)]).value == 0.2
     assert derive_weight([weighed(best=0.8, loss=0.0)]).value == 0.5
@@ -272,7 +272,7 @@ def test_without_scores_nothing_is_made_up() -> None:
     assert [name for name in THRESHOLDS if name in derived] == []
 
 
-def test_an_earlier_measurement_is_kept_where_nothing_new_was_derived() -> None:
+def test_an_earlier_measurement_is_kept_if_nothing_new_was_derived() -> None:
     stored: dict[str, object] = {
         "relevance_threshold": 0.2,
         "dense_weight": 0.4,
@@ -288,7 +288,7 @@ def test_an_earlier_measurement_is_kept_where_nothing_new_was_derived() -> None:
     assert merge({"report": {}}, came_with_the_server) == {"report": {}}
 
 
-def test_the_gold_is_left_out_with_its_group() -> None:
+def test_the_gold_document_is_left_out_with_its_group() -> None:
     question = Question("1", "?", judged={"a": 1, "b": 0})
     ids = {6: "b", 7: "a"}
     by_group = {"field": "metadata.group", "op": "eq", "value": "Ferry"}

@@ -1,4 +1,4 @@
-"""What comes of a run of `citewire eval`: thresholds, comparison, bounds that decide how it exits, plots."""
+"""What follows a run of `citewire eval`: thresholds, comparison, bounds on the exit code, plots."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_user_may_not_store_thresholds(
     done = run("eval", str(squad), "--calibrate", "--save", str(tmp_path / "run.json"))
     assert done.exit_code == 4
     assert "use --dry-run to print them" in done.stderr
-    # What was measured isn't lost.
+    # The measurements aren't lost.
     assert "relevance_threshold: 0.5000" in done.stdout
     assert "calibration" in json.loads((tmp_path / "run.json").read_text())
     assert library.calibration is None
@@ -82,7 +82,7 @@ def test_a_run_is_compared_with_a_stored_one(run: Run, library: EvalLibrary, squ
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": "citewire.eval/9"}'])
-def test_what_is_no_stored_run_is_refused_before_anything_is_asked(
+def test_an_invalid_stored_run_is_refused_before_any_request(
     run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "before.json").write_text(content)
@@ -92,7 +92,7 @@ def test_what_is_no_stored_run_is_refused_before_anything_is_asked(
     assert not gateway.requests
 
 
-def test_a_stored_run_that_is_not_there_is_named(run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path) -> None:
+def test_a_missing_stored_run_is_named(run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path) -> None:
     done = run("eval", str(squad), "--compare", str(tmp_path / "before.json"))
     assert done.exit_code == 2
     assert "before.json: cannot be read (No such file or directory)" in "".join(done.stderr.splitlines())
@@ -100,7 +100,7 @@ def test_a_stored_run_that_is_not_there_is_named(run: Run, gateway: FakeGateway,
 
 
 @pytest.mark.parametrize("option", ["--save", "--plot"])
-def test_where_nothing_can_be_written_is_said_before_anything_is_asked(
+def test_an_unwritable_path_is_reported_before_any_request(
     run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path, option: str
 ) -> None:
     done = run("eval", str(squad), option, str(tmp_path / "none" / "x.svg"))
@@ -123,14 +123,14 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (tmp_path / "link.json").is_symlink()
 
 
-def test_another_server_is_suspected(run: Run, gateway: FakeGateway, squad: Path) -> None:
+def test_an_answer_of_another_server_is_recognised(run: Run, gateway: FakeGateway, squad: Path) -> None:
     gateway.on("GET", "/v1/spaces", Reply(404, "text/html", (b"<html>nothing here</html>",)))
     done = run("eval", str(squad))
     assert done.exit_code == 5
     assert "may not be Citewire's gateway" in done.stderr
 
 
-def test_bounds_decide_how_it_exits(run: Run, library: EvalLibrary, beir: Path) -> None:
+def test_bounds_decide_the_exit_code(run: Run, library: EvalLibrary, beir: Path) -> None:
     result = run("eval", str(beir), "--mode", "dense", "--fail-under", "nDCG@10=0.8", "--fail-over", "p95=60000")
     assert result.exit_code == 0, result.output
     broken = run("eval", str(beir), "--mode", "dense", "--fail-under", "dense:nDCG@10=0.9")

@@ -1,4 +1,4 @@
-"""Calls of `citewire eval` are tried again where that may help, whether JSON or a text is asked for."""
+"""Calls of `citewire eval` are retried where that may help, whether they expect JSON or text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def api(gateway: FakeGateway) -> AsyncGenerator[Api]:
 
 
 def refuse(gateway: FakeGateway, *refusals: Reply, ask: Ask) -> None:
-    """Answers with `refusals` first, and then well."""
+    """Answers with `refusals` first, and then successfully."""
     good = reply_json({"text": "well"}) if ask is _json else Reply(content_type="text/plain", chunks=(b"well",))
     replies = itertools.chain(refusals, itertools.repeat(good))
     gateway.on("GET", PATH, lambda _request: next(replies))
@@ -62,7 +62,7 @@ class Pauses:
 
 @BOTH_WAYS
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-async def test_what_may_pass_is_asked_again(gateway: FakeGateway, api: Api, ask: Ask, status: int) -> None:
+async def test_temporary_failures_are_retried(gateway: FakeGateway, api: Api, ask: Ask, status: int) -> None:
     refuse(gateway, busy(status), busy(status), ask=ask)
     pauses = Pauses()
     assert await ask(RetryingClient(api, concurrency=1, sleep=pauses)) == "well"
@@ -72,7 +72,7 @@ async def test_what_may_pass_is_asked_again(gateway: FakeGateway, api: Api, ask:
 
 
 @BOTH_WAYS
-async def test_the_gateway_says_when(gateway: FakeGateway, api: Api, ask: Ask) -> None:
+async def test_retry_after_is_followed(gateway: FakeGateway, api: Api, ask: Ask) -> None:
     refuse(gateway, busy(retry_after="7"), busy(retry_after="3600"), ask=ask)
     pauses = Pauses()
     await ask(RetryingClient(api, concurrency=1, sleep=pauses))
@@ -82,7 +82,7 @@ async def test_the_gateway_says_when(gateway: FakeGateway, api: Api, ask: Ask) -
 
 
 @BOTH_WAYS
-async def test_the_last_failure_is_told(gateway: FakeGateway, api: Api, ask: Ask) -> None:
+async def test_the_last_failure_is_reported(gateway: FakeGateway, api: Api, ask: Ask) -> None:
     refuse(gateway, *[busy()] * TRIES, ask=ask)
     with pytest.raises(CliError) as caught:
         await ask(RetryingClient(api, concurrency=1, sleep=Pauses()))
@@ -92,7 +92,7 @@ async def test_the_last_failure_is_told(gateway: FakeGateway, api: Api, ask: Ask
 
 @BOTH_WAYS
 @pytest.mark.parametrize("status", [400, 404, 500])
-async def test_what_wont_pass_is_asked_once(gateway: FakeGateway, api: Api, ask: Ask, status: int) -> None:
+async def test_lasting_failures_are_not_retried(gateway: FakeGateway, api: Api, ask: Ask, status: int) -> None:
     refuse(gateway, busy(status), ask=ask)
     with pytest.raises(CliError):
         await ask(RetryingClient(api, concurrency=1, sleep=Pauses()))
@@ -100,7 +100,7 @@ async def test_what_wont_pass_is_asked_once(gateway: FakeGateway, api: Api, ask:
 
 
 @BOTH_WAYS
-async def test_an_overload_lowers_how_many_are_asked_at_once(gateway: FakeGateway, api: Api, ask: Ask) -> None:
+async def test_an_overload_lowers_the_concurrency(gateway: FakeGateway, api: Api, ask: Ask) -> None:
     refuse(gateway, busy(), busy(), ask=ask)
     calls = RetryingClient(api, concurrency=4, sleep=Pauses())
     in_flight, most = 0, list[int]()
@@ -110,7 +110,7 @@ async def test_an_overload_lowers_how_many_are_asked_at_once(gateway: FakeGatewa
         in_flight += 1
         most.append(in_flight)
         try:
-            # The first alone meets the overload; the others wait until it has.
+            # Only the first call meets the overload; the others wait until it has.
             if number == 0:
                 await ask(calls)
                 met.set()

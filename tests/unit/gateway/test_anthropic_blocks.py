@@ -1,4 +1,4 @@
-"""Anthropic's dialect: each sentence is a block, and has the citations that were verified of it and no other's."""
+"""Anthropic's dialect: each sentence is a block with its own verified citations and no others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def frames(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def blocks(events: Sequence[Event]) -> list[tuple[str, list[str]]]:
-    """Text and cited passages of each block, as a client gathers them; checks their order on the way."""
+    """The text and cited passages of each block, as a client collects them; also checks the frames' order."""
     gathered: list[tuple[str, list[str]]] = []
     is_open = False
     for frame in frames(events):
@@ -76,7 +76,7 @@ def end(*, finish_reason: str = "stop") -> list[Event]:
 
 @pytest.mark.parametrize("cut", range(1, len(ANSWER)))
 def test_each_sentence_has_its_own_citations_however_the_answer_is_cut(cut: int) -> None:
-    # A sentence's end is seen with what follows it, so that its citations come after the beginning of the next one.
+    # The end of a sentence is seen with the next one's beginning, so its citations come after that.
     events: list[Event] = [Citations(CITATIONS)]
     written = 0
     for piece in (ANSWER[:cut], ANSWER[cut:]):
@@ -91,7 +91,7 @@ def test_each_sentence_has_its_own_citations_however_the_answer_is_cut(cut: int)
     assert [(text, len(cited)) for text, cited in gathered] == [(FIRST, 1), (SECOND, 1), (THIRD, 0)]
 
 
-def test_what_was_not_found_in_its_passage_has_no_citation() -> None:
+def test_an_unsupported_sentence_has_no_citation() -> None:
     events = [Citations(CITATIONS), Tokens((FIRST, SECOND)), verified(FIRST, 1, "UNSUPPORTED"), *end()]
     assert [cited for _, cited in blocks(events) if cited] == []
 
@@ -100,8 +100,8 @@ def words(text: str) -> list[Tokens]:
     return [Tokens((f" {word}" if place else word,)) for place, word in enumerate(text.split(" "))]
 
 
-def test_citations_come_some_words_after_the_sentence() -> None:
-    # The verification sees a sentence's end with the next word, and takes a moment.
+def test_citations_may_come_some_words_after_the_sentence() -> None:
+    # The verification sees the end of a sentence with the next word, and takes a moment.
     later = words(SECOND)
     events = [
         Citations(CITATIONS),
@@ -115,7 +115,7 @@ def test_citations_come_some_words_after_the_sentence() -> None:
     assert blocks(events) == [(FIRST, ["7", "7"]), (SECOND, [])]
 
 
-def test_what_follows_a_sentence_without_citations_is_held_for_a_moment_only() -> None:
+def test_text_after_a_sentence_without_citations_is_held_only_briefly() -> None:
     dialect = MessagesStream("msg_1", "grounded", lambda _: "")
     dialect.encode(Tokens((FIRST,)))
     held = 0
@@ -124,7 +124,7 @@ def test_what_follows_a_sentence_without_citations_is_held_for_a_moment_only() -
     assert 100 < held <= 160
 
 
-def test_a_citation_that_comes_late_is_kept_and_never_given_to_another_sentence() -> None:
+def test_a_late_citation_is_sent_and_never_given_to_another_sentence() -> None:
     later = words(SECOND + " On and on" * 20)
     events = [Citations(CITATIONS), Tokens((FIRST,)), *later, verified(FIRST, 1), *end()]
     gathered = blocks(events)
@@ -147,7 +147,7 @@ def test_the_whole_answer_has_the_blocks_of_the_stream() -> None:
     assert body["stop_reason"] == "end_turn"
 
 
-def test_words_that_arent_the_stored_text_are_cited_as_a_whole_passage() -> None:
+def test_a_passage_that_differs_from_the_stored_text_is_cited_as_a_whole() -> None:
     citation = Citation(1, result(1, text="| a | b |", verbatim=False))
     event = verified(FIRST, 1)
     events = [Citations((citation,)), Tokens((FIRST,)), VerifiedCitation(event.verified, citation.chunk), *end()]
@@ -158,6 +158,6 @@ def test_words_that_arent_the_stored_text_are_cited_as_a_whole_passage() -> None
 
 
 @pytest.mark.parametrize(("reason", "shown"), [("length", "max_tokens"), ("content_filter", "refusal")])
-def test_it_says_why_it_ended(reason: str, shown: str) -> None:
+def test_the_stop_reason(reason: str, shown: str) -> None:
     events = [Citations(()), Tokens(("a",)), *end(finish_reason=reason)]
     assert frames(events)[-2]["delta"]["stop_reason"] == shown

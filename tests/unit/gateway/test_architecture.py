@@ -1,4 +1,4 @@
-"""The gateway stays thin, and speaks the services' messages: outside the API, no class declares one of them again."""
+"""The gateway stays thin and uses the services' messages: outside the API, no class duplicates one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_SHARED = 0.7
 
 
 def mirrored_messages(fields: frozenset[str]) -> list[str]:
-    """Returns the messages most of whose fields a class has, or that have most of the class's fields."""
+    """Returns the messages that share most of their fields, or most of the class's fields, with a class."""
     return [
         name
         for name, declared in MESSAGES.items()
@@ -39,7 +39,7 @@ def mirrored_messages(fields: frozenset[str]) -> list[str]:
 
 
 def classes_of(path: Path) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yields the classes of a file, each with the fields that it declares."""
+    """Yields the classes of a file with the fields that they declare."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef):
             names = [item.target.id for item in node.body
@@ -65,7 +65,7 @@ def test_the_gateway_is_small() -> None:
     assert sum(len(path.read_bytes().splitlines()) for path in files) <= MOST_LINES
 
 
-def test_a_mirror_is_seen() -> None:
+def test_a_mirrored_message_is_detected() -> None:
     assert mirrored_messages(frozenset({"model", "revision", "dimensions"})) == ["citewire.common.v1.EmbeddingSpace"]
     assert mirrored_messages(frozenset({"needs_retrieval", "reason", "fallback"})) == [
         "citewire.generator.v1.DecideResponse"

@@ -22,18 +22,18 @@ ROUTED = {
 }
 
 
-def test_every_route_is_in_one_of_the_tables() -> None:
+def test_every_route_is_audited_or_exempt() -> None:
     assert len(ROUTED) > 50
     assert AUDITED.keys() | UNAUDITED == ROUTED
     assert not AUDITED.keys() & UNAUDITED
 
 
 COUNTS_WHAT_IT_IS_SENT = ("POST", "/anthropic/v1/messages/count_tokens")
-"""As another API has it, by POST: it reads and changes nothing of ours."""
+"""A POST as in Anthropic's API, but it changes nothing."""
 
 
 @pytest.mark.parametrize("route", sorted(UNAUDITED - {COUNTS_WHAT_IT_IS_SENT}))
-def test_what_changes_something_is_noted(route: tuple[str, str]) -> None:
+def test_every_unaudited_route_only_reads(route: tuple[str, str]) -> None:
     assert route[0] in ("GET", "HEAD")
 
 
@@ -49,6 +49,6 @@ def test_objects_are_named_by_the_parameters_of_the_address(route: tuple[str, st
     assert bool(entry[1]) == bool(parameters)
 
 
-def test_the_page_names_every_action() -> None:
+def test_the_documentation_names_every_action() -> None:
     listed = PAGE.read_text().partition("## Actions")[2].partition("## Verification")[0]
     assert set(re.findall(r"`([a-z._]+)`", listed)) == set(Action)

@@ -1,4 +1,4 @@
-"""The sweeper goes on, whatever its rounds raise, and counts what failed."""
+"""The sweeper goes on whatever its rounds raise, and counts failures."""
 
 from __future__ import annotations
 

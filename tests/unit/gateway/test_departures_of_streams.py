@@ -1,4 +1,4 @@
-"""Work that is stopped because its client left: how it ended is taken note of."""
+"""Work that is stopped because its client left: its errors are handled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlainDialect(StreamDialect[str]):
 
 
 @pytest.mark.parametrize("error", [NotFound("it is gone", reason="CONVERSATION_NOT_FOUND"), ValueError("ours")])
-async def test_work_that_fails_while_it_is_stopped_is_taken_note_of(
+async def test_errors_of_work_that_is_being_stopped_are_handled(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     complaints: list[dict[str, Any]] = []

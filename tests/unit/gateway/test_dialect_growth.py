@@ -1,4 +1,4 @@
-"""Whatever an answer holds takes linear work in every dialect, streamed or whole: counted, not timed."""
+"""Every dialect does linear work on any answer, streamed or whole: counted, not timed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_whole_answer_is_written_in_linear_work(unit: str) -> None:
 
 
 MOST_SECONDS = 0.06
-"""Of processor time, on a shared machine; each took 0.15 seconds to minutes."""
+"""The limit on processor time, on a shared machine; each case used to take 0.15 seconds to minutes."""
 
 
 @pytest.mark.parametrize(

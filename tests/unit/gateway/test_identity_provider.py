@@ -1,4 +1,4 @@
-"""Providers that lie, stall or change their keys, and tokens that somebody else made."""
+"""Providers that lie, stall or change their keys, and forged tokens."""
 
 from __future__ import annotations
 
@@ -117,17 +117,17 @@ def unsigned(token: str) -> str:
     return f"{header}.{token.split('.')[1]}."
 
 
-async def test_a_good_token_is_taken(liar: Liar, provider: Provider) -> None:
+async def test_a_valid_token_is_accepted(liar: Liar, provider: Provider) -> None:
     assert (await provider.verify(liar.token(), "api"))["sub"] == "ada"
     assert (await provider.verify(liar.token(nonce="n"), "api", nonce="n"))["nonce"] == "n"
     assert (await provider.verify(liar.token(exp=int(time.time()) - 20), "api"))["sub"] == "ada", "clocks may differ"
 
 
 @pytest.mark.parametrize("claims", [{}, {"azp": "importer"}, {"client_id": "importer"}])
-async def test_an_access_token_of_another_client_for_several_audiences_is_taken(
+async def test_an_access_token_of_another_client_for_several_audiences_is_accepted(
     liar: Liar, provider: Provider, claims: Json
 ) -> None:
-    """As Keycloak makes them for a service's own client, and Okta or Entra: whom it is for is what counts."""
+    """Keycloak, Okta and Entra issue such tokens for a service's own client: only the audience counts."""
     audiences = ["account", "api"] + ["citewire"] * ("azp" in claims)
     assert (await provider.verify(liar.token(aud=audiences, **claims), "api"))["sub"] == "ada"
     with pytest.raises(Unauthenticated, match="not for the audience"):
@@ -146,7 +146,7 @@ async def test_an_id_token_for_several_audiences_must_be_ours_and_is_no_access_t
 
 
 async def test_a_service_account_of_kubernetes_is_a_user(liar: Liar, http: httpx.AsyncClient) -> None:
-    """What an API server answers and signs, as Kubernetes documents it: it has no endpoints to sign in at."""
+    """An API server's documents and tokens, as Kubernetes describes them: there are no endpoints for signing in."""
     liar.discovery = {
         "jwks_uri": f"{liar.issuer}/openid/v1/jwks",
         "authorization_endpoint": "urn:kubernetes:programmatic_authorization",
@@ -193,19 +193,19 @@ async def test_a_service_account_of_kubernetes_is_a_user(liar: Liar, http: httpx
     for wrong in wrongs:
         with pytest.raises(Unauthenticated):
             await provider.verify(liar.token(**claims | wrong), issuer.audience)
-    # Nobody can sign in there, and a provider of people must say where they do.
+    # Users can't sign in there, which a provider of users must support.
     people = Provider(Issuer(issuer=liar.issuer, client_id="citewire", org="acme"), http)
     with pytest.raises(Unavailable):
         await people.metadata()
 
 
-async def test_tokens_that_prove_nothing_are_refused(liar: Liar, provider: Provider) -> None:
+async def test_invalid_tokens_are_refused(liar: Liar, provider: Provider) -> None:
     now = int(time.time())
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     good = liar.token()
     forged = good.split(".")
     forged[0] = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"k1"}').rstrip(b"=").decode()
-    public = json.dumps(jwk_of(RSA_KEY, "k1")).encode()  # what everybody knows, as if it were a shared secret
+    public = json.dumps(jwk_of(RSA_KEY, "k1")).encode()  # the public key, used as a shared secret
     mac = hmac.digest(public, ".".join(forged[:2]).encode(), "sha256")
     signed_by_public_key = ".".join([*forged[:2], base64.urlsafe_b64encode(mac).rstrip(b"=").decode()])
     for token, message in (
@@ -237,14 +237,14 @@ async def test_unknown_keys_do_not_hammer_the_provider(
     await provider.verify(liar.token(), "api")
     tokens = [liar.token(key_id=f"made-up-{number}") for number in range(200)]
     await asyncio.gather(*(refusal(provider, token) for token in tokens))
-    assert liar.asked.count("/jwks") == 1, "asked a moment ago"
+    assert liar.asked.count("/jwks") == 1, "the keys were requested a moment ago"
     monkeypatch.setattr(provider_module, "_AGAIN_SECONDS", 0.0)
     liar.keys = [jwk_of(EC_KEY, "k2")]
     assert (await provider.verify(liar.token(EC_KEY, "ES256", "k2"), "api"))["sub"] == "ada", "the keys were rotated"
     assert "doesn't have" in await refusal(provider, liar.token())
 
 
-async def test_keys_that_may_not_sign_do_not(liar: Liar, provider: Provider) -> None:
+async def test_keys_that_are_not_for_signatures_verify_none(liar: Liar, provider: Provider) -> None:
     secret = base64.urlsafe_b64encode(b"s" * 32).decode()
     liar.keys = [
         {"kty": "oct", "k": secret, "kid": "shared", "alg": "HS256"},
@@ -272,13 +272,15 @@ async def test_a_discovery_document_that_leads_elsewhere_is_not_used(
     liar.discovery = discovery
     with pytest.raises(Unavailable):
         await provider.metadata()
-    for _ in range(50):  # nor is it asked for again and again
+    for _ in range(50):  # and it isn't requested again and again
         with pytest.raises(Unavailable):
             await provider.metadata()
     assert len(liar.asked) == 1
 
 
-async def test_a_huge_or_endless_answer_is_cut(liar: Liar, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_huge_or_endless_answer_is_abandoned(
+    liar: Liar, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -311,7 +313,7 @@ async def test_a_huge_or_endless_answer_is_cut(liar: Liar, provider: Provider, m
     assert time.monotonic() - started < BUSY_SECONDS
 
 
-async def test_deep_json_and_redirects_are_no_documents(
+async def test_deep_json_and_redirects_are_refused(
     liar: Liar, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider_module, "_AGAIN_SECONDS", 0.0)
@@ -328,7 +330,7 @@ async def test_deep_json_and_redirects_are_no_documents(
             await provider.metadata()
 
 
-async def test_what_the_provider_refuses_and_what_it_can_not_do_are_told_apart(liar: Liar, provider: Provider) -> None:
+async def test_a_refusal_of_the_provider_differs_from_a_failure(liar: Liar, provider: Provider) -> None:
     async def refused(_request: web.Request) -> web.Response:
         return web.json_response({"error": "invalid_grant"}, status=400)
 
@@ -361,7 +363,7 @@ async def test_what_the_provider_refuses_and_what_it_can_not_do_are_told_apart(l
         ({"rolls": {}}, "rolls"),
     ],
 )
-def test_settings_that_can_not_be_right_are_refused(fields: Json, message: str) -> None:
+def test_inconsistent_settings_are_refused(fields: Json, message: str) -> None:
     right = {"issuer": "https://id.example.org", "client_id": "citewire", "org": "acme"}
     Issuer.model_validate(right)
     with pytest.raises(ValueError, match=message):
@@ -387,7 +389,7 @@ def test_two_issuers_never_name_the_same_user() -> None:
             check_issuers((first, other))
 
 
-def test_subjects_of_any_characters_are_users_of_their_own() -> None:
+def test_subjects_of_any_characters_are_distinct_users() -> None:
     issuer = Issuer(issuer="https://id.example", audience="api", org="acme")
     subjects = ["auth0|123", "auth0|124", "ada lovelace", "李", "a\x00b", "\ud800", "\udc00", "’ OR 1=1", "x" * 5000]
     users = [read_person(issuer, {"sub": subject}).user_id for subject in subjects]
@@ -402,7 +404,7 @@ def sign_in_at(providers: dict[str, Liar], http: httpx.AsyncClient) -> SignIn:
     }
     return SignIn(
         {name: Provider(issuer, http) for name, issuer in issuers.items()},
-        cast("SessionStore", None),  # nobody gets that far
+        cast("SessionStore", None),  # it is never reached
         Sealer(("s" * 32,)),
         public_url="https://citewire.example",
         lifetime=timedelta(hours=1),
@@ -414,7 +416,7 @@ def sent_with(departure: Departure) -> dict[str, str]:
 
 
 async def test_a_providers_code_is_never_handed_to_another(http: httpx.AsyncClient) -> None:
-    """The mix-up attack (RFC 9700 4.4.1): who signs in at `evil` is sent on to `honest` with evil's state."""
+    """The mix-up attack (RFC 9700 4.4.1): a sign-in at `evil` is redirected to `honest` with evil's state."""
     async with running_liar() as evil, running_liar() as honest:
         sign_in = sign_in_at({"evil": evil, "honest": honest}, http)
         departure = await sign_in.begin("evil", "/")
@@ -436,10 +438,12 @@ async def test_a_providers_code_is_never_handed_to_another(http: httpx.AsyncClie
             assert "/token" not in evil.asked, came_back_to
         with pytest.raises(Unauthenticated):
             await sign_in.finish(departure.pending, f"{CALLBACK}/evil", {**answer, "code": "its own"}, "")
-        assert "/token" in evil.asked, "what came back from where it was sent to is its own"
+        assert "/token" in evil.asked, "an answer at evil's own address goes to evil"
 
 
-async def test_who_names_itself_or_is_alone_has_the_common_address(liar: Liar, http: httpx.AsyncClient) -> None:
+async def test_a_provider_that_names_itself_or_is_the_only_one_has_the_common_address(
+    liar: Liar, http: httpx.AsyncClient
+) -> None:
     common = f"https://citewire.example{CALLBACK}"
     assert sent_with(await sign_in_at({"default": liar}, http).begin(None, "/"))["redirect_uri"] == common
     async with running_liar() as other:

@@ -1,4 +1,4 @@
-"""What the model judges on the way: which passages have to do with the question; and who is named where it can't."""
+"""Judgements in a chat run: which passages are relevant, and which provider is named if judging fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def judged(passages: int, *irrelevant: int) -> generator_pb2.JudgeRelevanceRespo
 
 
 def step_of(events: Sequence[object], name: str) -> Step:
-    """The step of a name, as it is with the answer."""
+    """The step with a name, among those stored with the answer."""
     done = next(event for event in events if isinstance(event, Done))
     return next(step for step in done.outcome.steps if step.name == name)
 
@@ -47,13 +47,13 @@ async def test_passages_that_the_model_judges_irrelevant_are_left_out(harness: P
     assert (spent.prompt_tokens, spent.completion_tokens) == (10 + 30 + 1 + 20, 1 + 4 + 2 + 2)
 
 
-async def test_relevance_is_not_judged_unless_it_is_asked_for(harness: PipelineHarness) -> None:
+async def test_relevance_is_judged_only_on_request(harness: PipelineHarness) -> None:
     for profile in (SELF_RAG, DOCUMENTS, GROUNDED, LIBRARY, SOURCES):
         await harness.events(profile)
     assert harness.generator.judged == []
 
 
-async def test_a_greeting_pays_for_no_judge(harness: PipelineHarness) -> None:
+async def test_the_passages_of_a_greeting_are_not_judged(harness: PipelineHarness) -> None:
     harness.generator.decision = generator_pb2.DecideResponse(reason="It is a greeting.")
     await harness.events(replace(SELF_RAG, judge_relevance=True))
     assert harness.generator.judged == []
@@ -79,7 +79,7 @@ async def test_a_judge_that_fails_keeps_all_passages_and_is_named(harness: Pipel
     assert step.reason == "PROVIDER_UNAVAILABLE"
 
 
-async def test_all_passages_judged_irrelevant_are_nothing_found(harness: PipelineHarness) -> None:
+async def test_if_all_passages_are_irrelevant_nothing_was_found(harness: PipelineHarness) -> None:
     harness.generator.relevance = judged(1, 0)
     await harness.events(replace(DOCUMENTS, judge_relevance=True))
     assert "generate" not in harness.calls
@@ -88,7 +88,7 @@ async def test_all_passages_judged_irrelevant_are_nothing_found(harness: Pipelin
     )
 
 
-async def test_the_latest_documents_are_not_judged_away(harness: PipelineHarness) -> None:
+async def test_the_latest_documents_are_never_left_out(harness: PipelineHarness) -> None:
     latest, both_ways = result(7, document_id=7), result(1)
     latest.recent, latest.recency_rank, both_ways.recency_rank = True, 1, 2
     harness.retriever.results = [both_ways, result(2), latest]
@@ -98,7 +98,7 @@ async def test_the_latest_documents_are_not_judged_away(harness: PipelineHarness
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == [1, 7]
 
 
-async def test_a_library_read_whole_has_nothing_to_be_judged(harness: PipelineHarness) -> None:
+async def test_a_library_read_whole_is_not_judged(harness: PipelineHarness) -> None:
     harness.retriever.path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT
     await harness.events(replace(LIBRARY, judge_relevance=True))
     assert harness.generator.judged == []
@@ -119,7 +119,7 @@ async def test_a_failed_decision_names_its_provider_in_a_step(harness: PipelineH
     assert (events[1], step.reason) == (step, "PROVIDER_UNAVAILABLE")
 
 
-async def test_a_decision_that_was_left_to_a_rule_names_who_failed(harness: PipelineHarness) -> None:
+async def test_a_decision_by_rule_names_the_provider_that_failed(harness: PipelineHarness) -> None:
     harness.generator.decision.failure.CopyFrom(generator_pb2.JudgementFailure(provider="ollama", model="llama3.2"))
     step = step_of(await harness.events(SELF_RAG), "decision_failed")
     assert step.text == (

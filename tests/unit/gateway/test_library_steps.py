@@ -1,4 +1,4 @@
-"""The steps of a library chat have one truth: their texts, their counts, and what stands in the prompt."""
+"""The texts and counts of a library chat's steps agree with each other and with the prompt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Library(PipelineHarness):
     """A library of `items` whose plan and prompt are made by the retriever's and the generator's own code."""
 
     def __init__(self, items: int, *, read: int, fit: int, without: int = 0, searched: int = 0) -> None:
-        """`read`: items that the retriever's budget holds; `fit`: those that the generator's prompt has room for."""
+        """`read`: items within the retriever's budget; `fit`: those that fit into the generator's prompt."""
         super().__init__()
         counts = retriever_pb2.ScopeCounts(items=items, kept=read, trimmed=items - read, without_embedding=without)
         path, reason = decide(Strategy.LIBRARY, "pro", attached=False, counts=counts, cut=False)
@@ -47,7 +47,7 @@ class Library(PipelineHarness):
         self.messages = [first, *notices, delta("one"), completed()]
 
     async def steps(self, profile: Profile = LIBRARY) -> list[Step]:
-        """The steps of a chat, those shown the same as those kept."""
+        """Returns the steps of a chat, and checks that those shown are those stored."""
         events = await self.events(profile, top_k=60)
         shown = [event for event in events if isinstance(event, Step)]
         done = next(event for event in events if isinstance(event, Done))
@@ -102,7 +102,7 @@ async def test_all_steps_say_what_the_model_was_given(library: dict[str, int], p
         assert numbers <= set(counts.values()), each.text
 
 
-async def test_elsewhere_the_step_of_the_prompt_stays() -> None:
+async def test_other_profiles_show_the_step_of_the_prompt() -> None:
     library = Library(300, read=20, fit=30, searched=50)
     library.retriever.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
     steps = await library.steps(DOCUMENTS)

@@ -1,4 +1,4 @@
-"""What each part of the middleware must see of the others."""
+"""The parts of the middleware together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCOPE = {"type": "http", "method": "POST", "path": "/nowhere", "headers": [(b"x-
 
 
 class Inner:
-    """An application that fails, or answers, and notes what it sees."""
+    """An application that fails or answers, and records what it receives."""
 
     def __init__(self, error: Exception | None = None, *, after_start: bool = False) -> None:
         self.error = error
@@ -65,7 +65,7 @@ def count(status: str) -> float:
     return REGISTRY.get_sample_value("citewire_http_requests_total", labels) or 0.0
 
 
-async def test_an_answer_carries_ids_and_headers_and_keeps_its_own() -> None:
+async def test_an_answer_gets_ids_and_headers_and_keeps_its_own() -> None:
     inner = Inner()
     before = count("200")
     start, body = await call(inner)
@@ -88,7 +88,7 @@ async def test_metrics_and_headers_see_failures() -> None:
     assert count("401") == before + 1
 
 
-async def test_a_body_beyond_the_limit_is_stopped_wherever_it_is_seen() -> None:
+async def test_a_body_beyond_the_limit_is_stopped_wherever_that_is_noticed() -> None:
     inner = Inner()
     declared = await call(inner, b"x", headers=[(b"content-length", b"11")])
     assert declared[0]["status"] == 413

@@ -1,4 +1,4 @@
-"""A form is the same however its bytes arrive."""
+"""A form is read the same however its bytes arrive."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def read(body: bytes, cuts: list[int], content_type: str = TYPE) -> tuple[
         return content, form.digest, form.fields
 
 
-async def test_cut_anywhere_it_is_the_same_form() -> None:
+async def test_a_form_cut_anywhere_is_read_the_same() -> None:
     whole = await read(BODY, [])
     assert whole[0] == CONTENT
     assert whole[2] == {"tags": ["2025, final"], "metadata": ['{"a": [1, 2]}']}
@@ -56,7 +56,7 @@ async def test_cut_anywhere_it_is_the_same_form() -> None:
         assert await read(BODY, sorted(dice.sample(range(1, len(BODY)), 12))) == whole
 
 
-async def test_the_digest_covers_what_is_sent_and_not_how() -> None:
+async def test_the_digest_covers_the_content_and_not_the_encoding() -> None:
     _, digest, _ = await read(BODY, [])
     assert (await read(body_of(b"YY"), [], TYPE.replace("XX", "YY")))[1] == digest
     assert (await read(body_of(b"XX", b"2025, draft"), []))[1] != digest
@@ -71,13 +71,13 @@ async def test_fields_are_read() -> None:
 
 
 @pytest.mark.parametrize("boundary", ["", "; boundary=", "; boundary=" + "x" * 300])
-async def test_without_a_usable_boundary_it_is_refused(boundary: str) -> None:
+async def test_a_form_without_a_usable_boundary_is_refused(boundary: str) -> None:
     with pytest.raises(InvalidArgument):
         await read(BODY, [], f"multipart/form-data{boundary}")
 
 
-async def test_cut_short_it_is_never_a_whole_form() -> None:
-    for end in range(0, len(BODY) - 4, 11):  # without its last `--` and line end it would still be whole
+async def test_a_truncated_form_is_never_complete() -> None:
+    for end in range(0, len(BODY) - 4, 11):  # without its last `--` and line end it would still be complete
         with pytest.raises(CitewireError):
             await read(BODY[:end], [])
 
@@ -93,8 +93,8 @@ async def test_a_client_that_leaves_is_not_a_malformed_form() -> None:
 
 
 @pytest.mark.parametrize("content", [CONTENT, b"less than a file buffers"])
-async def test_a_full_disk_is_the_servers_fault_and_may_pass(content: bytes) -> None:
-    full = Path("/dev/full").open("r+b")  # noqa: SIM115, ASYNC230 # closed by what it is given to
+async def test_a_full_disk_is_a_temporary_fault_of_the_server(content: bytes) -> None:
+    full = Path("/dev/full").open("r+b")  # noqa: SIM115, ASYNC230 # closed by the code under test
     with patch("tempfile.TemporaryFile", return_value=full), pytest.raises(Unavailable) as raised:
         await read(BODY.replace(CONTENT, content), [])
     assert "No space" not in raised.value.message

@@ -1,4 +1,4 @@
-"""The orchestration over scripted parts: what runs beside what, and what is left when something fails."""
+"""The pipeline with scripted parts: which steps run concurrently, and what is stored when one fails."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def harness() -> PipelineHarness:
     return PipelineHarness()
 
 
-async def test_everything_is_kept_before_done_is_said(harness: PipelineHarness) -> None:
+async def test_everything_is_stored_before_done_is_sent(harness: PipelineHarness) -> None:
     seen: list[Event] = []
     async with aclosing(harness.run()) as events:
         async for event in events:
@@ -40,17 +40,17 @@ async def test_everything_is_kept_before_done_is_said(harness: PipelineHarness) 
     assert not closing.discard
 
 
-async def test_planning_embedding_and_opening_run_beside_each_other(harness: PipelineHarness) -> None:
+async def test_planning_embedding_and_opening_run_concurrently(harness: PipelineHarness) -> None:
     await harness.events()  # the first question asks whether there are documents
     harness.calls.clear()
-    # The vector is ready only once the plan has been asked for: one after the other, this would stand still.
+    # The vector is ready only once the plan has been requested: run in sequence, this would never end.
     harness.log.gates["embed"] = harness.log.reached["plan"] = asyncio.Event()
     async with asyncio.timeout(5):
         await harness.events()
     assert set(harness.calls[:3]) == {"plan", "embed", "open"}
 
 
-async def test_the_question_is_written_down_while_the_model_starts(harness: PipelineHarness) -> None:
+async def test_the_question_is_stored_while_the_model_starts(harness: PipelineHarness) -> None:
     begun = harness.log.gates["begin"] = asyncio.Event()
     running = asyncio.create_task(harness.events())
     await wait_until(lambda: "generate" in harness.calls)
@@ -66,7 +66,7 @@ async def test_without_conversations_nothing_is_begun(harness: PipelineHarness) 
     assert harness.records.closings[0].ordinal is None
 
 
-async def test_what_can_not_be_opened_is_not_asked(harness: PipelineHarness) -> None:
+async def test_without_an_exchange_the_model_is_not_asked(harness: PipelineHarness) -> None:
     harness.log.errors["open"] = Unavailable("away", reason="DATABASE_UNAVAILABLE")
     harness.log.gates["embed"] = asyncio.Event()
     with pytest.raises(Unavailable):
@@ -84,7 +84,7 @@ async def test_a_failed_search_closes_the_exchange_and_leaves_no_question(harnes
     assert "begin" not in harness.calls
 
 
-async def test_what_was_shown_stays_when_the_rest_fails(harness: PipelineHarness) -> None:
+async def test_shown_text_is_stored_when_the_rest_fails(harness: PipelineHarness) -> None:
     harness.messages[2:] = [started()]  # out of order: a defect of the generator
     harness.control.committed = True
     with pytest.raises(Internal):
@@ -96,7 +96,7 @@ async def test_what_was_shown_stays_when_the_rest_fails(harness: PipelineHarness
     assert harness.calls[-2:] == ["generator closed", "close failed"]
 
 
-async def test_a_defect_is_an_error_that_gives_nothing_away(harness: PipelineHarness) -> None:
+async def test_a_defect_is_an_error_without_details(harness: PipelineHarness) -> None:
     harness.log.errors["search"] = RuntimeError("a secret")
     with pytest.raises(Internal) as raised:
         await harness.events()
@@ -104,7 +104,7 @@ async def test_a_defect_is_an_error_that_gives_nothing_away(harness: PipelineHar
     assert harness.records.closings[0].reason == "INTERNAL"
 
 
-async def test_an_answer_that_is_not_kept_is_not_done(harness: PipelineHarness) -> None:
+async def test_an_answer_that_cannot_be_stored_is_not_done(harness: PipelineHarness) -> None:
     harness.log.errors["close done"] = Unavailable("away", reason="DATABASE_UNAVAILABLE")
     seen: list[Event] = []
     with pytest.raises(Unavailable):
@@ -126,7 +126,7 @@ async def test_leaving_closes_the_generator_and_then_the_exchange(harness: Pipel
     assert (closing.state, closing.reason, closing.discard) == ("cancelled", "client", not committed)
 
 
-async def test_writing_goes_on_when_its_waiter_is_cancelled_again(harness: PipelineHarness) -> None:
+async def test_closing_goes_on_when_its_waiter_is_cancelled_again(harness: PipelineHarness) -> None:
     closed = harness.log.gates["close"] = asyncio.Event()
 
     async def leave() -> None:
@@ -146,7 +146,7 @@ async def test_writing_goes_on_when_its_waiter_is_cancelled_again(harness: Pipel
     assert harness.records.closings[0].state == "cancelled"
 
 
-async def test_a_chat_that_was_cut_names_who_had_taken_over(harness: PipelineHarness) -> None:
+async def test_an_interrupted_chat_names_the_provider_that_had_taken_over(harness: PipelineHarness) -> None:
     harness.messages = [
         started((1, 0), provider="first", model="first-1"),
         notice("second/second-1 answers instead.", provider="second", model="second-1"),
@@ -160,7 +160,7 @@ async def test_a_chat_that_was_cut_names_who_had_taken_over(harness: PipelineHar
     assert (closing.state, closing.provider, closing.model) == ("cancelled", "second", "second-1")
 
 
-async def test_who_took_over_is_recorded_as_the_one_who_answered(harness: PipelineHarness) -> None:
+async def test_the_provider_that_took_over_is_recorded(harness: PipelineHarness) -> None:
     harness.messages = [
         started((1, 0), provider="first", model="first-1"),
         notice("first/first-1 can't be reached; second/second-1 answers instead."),

@@ -1,4 +1,4 @@
-"""What profiles switch on: the decision, context paths, history, rewriting, a second ranking, the assessment."""
+"""Optional parts of profiles: the decision, context paths, history, rewriting, a second ranking, the assessment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_decision_comes_first_and_an_assessment_last(harness: PipelineHa
     assert details["assessment"] == {"supported": True, "utility": 0.9}
 
 
-async def test_retrieval_runs_beside_the_decision(harness: PipelineHarness) -> None:
+async def test_retrieval_and_the_decision_run_concurrently(harness: PipelineHarness) -> None:
     decided = harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(SELF_RAG))
     await wait_until(lambda: "search" in harness.calls)
@@ -66,7 +66,7 @@ async def test_retrieval_runs_beside_the_decision(harness: PipelineHarness) -> N
     assert isinstance((await running)[-1], Done)
 
 
-async def test_without_need_nothing_found_is_shown_or_given_to_the_model(harness: PipelineHarness) -> None:
+async def test_if_retrieval_is_not_needed_its_results_are_not_used(harness: PipelineHarness) -> None:
     harness.generator.decision = GENERAL_KNOWLEDGE
     harness.log.gates["search"] = asyncio.Event()  # never set: the search is given up
     async with asyncio.timeout(5):
@@ -77,26 +77,26 @@ async def test_without_need_nothing_found_is_shown_or_given_to_the_model(harness
     assert not harness.generator.assessed[0].passages
 
 
-async def test_a_failed_search_is_no_failure_where_nothing_is_needed(harness: PipelineHarness) -> None:
+async def test_a_failed_search_is_ignored_if_retrieval_is_not_needed(harness: PipelineHarness) -> None:
     harness.generator.decision = GENERAL_KNOWLEDGE
     harness.log.errors["search"] = Unavailable("away", reason="DATABASE_UNAVAILABLE")
     assert isinstance((await harness.events(SELF_RAG))[-1], Done)
 
 
-async def test_a_failed_search_is_a_failure_where_it_is_needed(harness: PipelineHarness) -> None:
+async def test_a_failed_search_is_an_error_if_retrieval_is_needed(harness: PipelineHarness) -> None:
     harness.log.errors["search"] = NotFound("no such documents: 1", reason="DOCUMENT_NOT_FOUND")
     with pytest.raises(NotFound):
         await harness.events(SELF_RAG)
 
 
-async def test_nothing_found_is_said_with_an_empty_list_and_the_model_is_asked(harness: PipelineHarness) -> None:
+async def test_without_results_the_list_is_empty_and_the_model_is_asked(harness: PipelineHarness) -> None:
     harness.retriever.results = []
     events = await harness.events(SELF_RAG)
     assert events[1] == Citations(())
     assert "generate" in harness.calls
 
 
-async def test_judgements_that_fail_are_the_documented_defaults(harness: PipelineHarness) -> None:
+async def test_failed_judgements_have_the_documented_defaults(harness: PipelineHarness) -> None:
     harness.log.errors |= {"decide": AWAY, "assess": AWAY}
     events = await harness.events(SELF_RAG)
     decision = events[0]
@@ -116,7 +116,7 @@ async def test_speculation_begins_the_answer_before_the_decision(harness: Pipeli
     assert harness.calls.count("generate") == 1
 
 
-async def test_speculation_that_was_wrong_is_stopped_and_the_answer_begun_anew(harness: PipelineHarness) -> None:
+async def test_wrong_speculation_is_stopped_and_the_answer_started_again(harness: PipelineHarness) -> None:
     harness.generator.decision = GENERAL_KNOWLEDGE
     decided = harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(replace(SELF_RAG, speculate=True)))
@@ -132,7 +132,7 @@ async def test_speculation_that_was_wrong_is_stopped_and_the_answer_begun_anew(h
 @pytest.mark.parametrize("profile", [DOCUMENTS, SELF_RAG], ids=lambda profile: profile.name)
 @pytest.mark.parametrize("results", [[result(1)], []], ids=["results", "nothing"])
 @pytest.mark.parametrize("decision", [None, GENERAL_KNOWLEDGE], ids=["retrieval", "none"])
-async def test_a_speculated_answer_begins_the_question_once_and_first_says_its_conversation(
+async def test_a_speculated_answer_stores_its_question_once_and_first_sends_its_conversation(
     harness: PipelineHarness,
     profile: Profile,
     results: list[retriever_pb2.SearchResult],
@@ -157,7 +157,7 @@ async def test_a_speculated_answer_begins_the_question_once_and_first_says_its_c
 
 
 @pytest.mark.parametrize("speculate", [True, False])
-async def test_leaving_while_it_decides_stops_everything(harness: PipelineHarness, speculate: bool) -> None:
+async def test_leaving_during_the_decision_stops_everything(harness: PipelineHarness, speculate: bool) -> None:
     harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(replace(SELF_RAG, speculate=speculate)))
     await wait_until(lambda: "search" in harness.calls)
@@ -187,7 +187,7 @@ async def test_a_library_read_whole_is_not_searched(harness: PipelineHarness) ->
 
 
 @pytest.mark.parametrize(("plan", "tokens"), [("free", 28_500), ("basic", 28_500), ("pro", 148_500)])
-async def test_the_plan_bounds_what_the_model_is_given(harness: PipelineHarness, plan: str, tokens: int) -> None:
+async def test_the_plan_limits_the_models_context(harness: PipelineHarness, plan: str, tokens: int) -> None:
     tenant = Tenant(LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, plan, ("member",))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] # one of three
     await harness.events(LIBRARY, tenant=tenant)
     assert harness.retriever.plans[0].max_tokens == tokens
@@ -195,7 +195,7 @@ async def test_the_plan_bounds_what_the_model_is_given(harness: PipelineHarness,
     assert (policy.max_context_tokens, policy.max_history_tokens) == (tokens, 1_500)
 
 
-async def test_a_large_library_is_searched_by_item_with_the_latest_beside(harness: PipelineHarness) -> None:
+async def test_a_large_library_is_searched_by_item_and_the_latest_are_added(harness: PipelineHarness) -> None:
     await harness.events(LIBRARY, top_k=40, min_score=0.15)
     request = harness.retriever.searches[0]
     assert request.group_by == retriever_pb2.GROUP_BY_DOCUMENT
@@ -209,7 +209,7 @@ async def test_sources_come_after_the_last_token(harness: PipelineHarness) -> No
     assert kinds[-4:] == [Tokens, Sources, Usage, Done]
 
 
-async def test_history_goes_to_the_model_and_a_follow_up_is_searched_for_by_itself(harness: PipelineHarness) -> None:
+async def test_history_goes_to_the_model_and_a_follow_up_is_rewritten_for_the_search(harness: PipelineHarness) -> None:
     earlier = (chat_message("user", "Who is it?"), chat_message("assistant", "Ada."))
     events = await harness.events(GROUNDED, messages=(*earlier, chat_message("user", "What?")))
     rewrite = harness.generator.rewrites[0]
@@ -236,7 +236,7 @@ async def test_every_profile_with_a_history_searches_for_the_rewritten_question(
     assert harness.generator.requests[0].question == "What?"
 
 
-async def test_a_question_that_stands_alone_stays_as_it_is_without_a_step(harness: PipelineHarness) -> None:
+async def test_a_standalone_question_is_not_rewritten(harness: PipelineHarness) -> None:
     harness.generator.rewritten = generator_pb2.RewriteResponse(text="What?", usage=usage(1, 1))
     earlier = (chat_message("user", "Who is it?"), chat_message("assistant", "Ada."))
     events = await harness.events(GROUNDED, messages=(*earlier, chat_message("user", "What?")))
@@ -254,7 +254,7 @@ async def test_a_library_question_with_items_attached_is_not_rewritten(harness: 
     assert not harness.generator.rewrites
 
 
-async def test_a_conversation_that_goes_on_brings_its_own_history(harness: PipelineHarness) -> None:
+async def test_a_continued_conversation_has_its_stored_history(harness: PipelineHarness) -> None:
     await harness.events(LIBRARY, conversation_id=uuid7())
     history = [chat_message("user", "Earlier?"), chat_message("assistant", "Yes.")]
     assert list(harness.generator.requests[0].history) == history
@@ -267,7 +267,7 @@ async def test_no_history_where_the_profile_has_none(harness: PipelineHarness) -
     assert "history" not in harness.calls
 
 
-async def test_a_rewriting_that_fails_costs_no_answer(harness: PipelineHarness) -> None:
+async def test_a_failed_rewriting_does_not_fail_the_answer(harness: PipelineHarness) -> None:
     harness.log.errors["rewrite"] = AWAY
     messages = (chat_message("user", "Who?"), chat_message("assistant", "Ada."), chat_message("user", "What?"))
     events = await harness.events(replace(GROUNDED, hyde=True), messages=messages)
@@ -275,7 +275,7 @@ async def test_a_rewriting_that_fails_costs_no_answer(harness: PipelineHarness) 
     assert [request.inputs[0] for request in harness.embedder.requests] == ["What?"]
 
 
-async def test_hyde_embeds_a_passage_and_ranks_words_by_the_question(harness: PipelineHarness) -> None:
+async def test_hyde_embeds_a_passage_and_searches_terms_of_the_question(harness: PipelineHarness) -> None:
     await harness.events(replace(SOURCES, hyde=True))
     assert [request.inputs[0] for request in harness.embedder.requests] == ["What is it?"]
     assert harness.retriever.searches[-1].query == "What?"
@@ -288,7 +288,7 @@ async def test_a_second_ranking_keeps_the_best(harness: PipelineHarness) -> None
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == [7, 6, 5]
 
 
-async def test_the_step_names_the_provider_that_could_not_rank(harness: PipelineHarness) -> None:
+async def test_a_failed_rerank_names_its_provider_in_a_step(harness: PipelineHarness) -> None:
     message = "the model provider cohere can't be reached (model rerank-v4)"
     named = {"provider": "cohere", "model": "rerank-v4"}
     harness.log.errors["rerank"] = Unavailable(message, reason="PROVIDER_UNAVAILABLE", metadata=named)
@@ -305,7 +305,7 @@ async def test_a_second_ranking_that_fails_leaves_the_first(harness: PipelineHar
     assert "rerank_failed" in [event.name for event in events if isinstance(event, Step)]
 
 
-async def test_a_second_ranking_says_how_far_it_came(harness: PipelineHarness) -> None:
+async def test_a_second_ranking_reports_its_progress(harness: PipelineHarness) -> None:
     harness.retriever.results = [result(number) for number in range(1, 8)]
 
     async def reranked(profile: Profile) -> Step:
@@ -331,14 +331,14 @@ async def test_a_second_ranking_that_does_not_answer_in_time_leaves_the_first(ha
     assert step.counts == {"candidates": 7, "ranked": 0}
 
 
-async def test_a_chat_is_kept_on_request_where_the_profile_leaves_that_to_it(harness: PipelineHarness) -> None:
+async def test_a_chat_is_stored_on_request_if_the_profile_allows(harness: PipelineHarness) -> None:
     await harness.events(SELF_RAG)
     assert "begin" not in harness.calls
     await harness.events(SELF_RAG, keep=True)
     assert "begin" in harness.calls
 
 
-async def test_what_a_cut_answer_spent_includes_what_was_decided_before(harness: PipelineHarness) -> None:
+async def test_the_usage_of_an_interrupted_answer_includes_the_decision(harness: PipelineHarness) -> None:
     async with aclosing(harness.run(SELF_RAG)) as events:
         async for event in events:
             if isinstance(event, Tokens):
@@ -352,7 +352,7 @@ def _tagged(tag: str) -> filter_pb2.Filter:
     return filter_pb2.Filter(comparison=comparison)
 
 
-async def test_a_question_narrows_its_search_and_says_so(harness: PipelineHarness) -> None:
+async def test_a_question_narrows_its_search_with_a_step(harness: PipelineHarness) -> None:
     harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
     events = await harness.events(LIBRARY, question="What is new in #rust?")
     assert harness.retriever.searches[-1].scope.filter == _tagged("rust")
@@ -371,7 +371,7 @@ async def test_every_step_of_a_library_chat_has_its_path_and_counts(harness: Pip
     assert events[-1].outcome.steps == tuple(steps)
 
 
-async def test_a_narrowing_that_leaves_nothing_is_dropped_and_said(harness: PipelineHarness) -> None:
+async def test_a_filter_that_leaves_nothing_is_dropped_with_a_step(harness: PipelineHarness) -> None:
     harness.retriever.filtered_results = []
     harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
     events = await harness.events(LIBRARY, question="What is new in #rust?")
@@ -387,7 +387,7 @@ async def test_a_given_filter_is_not_narrowed_further(harness: PipelineHarness) 
     assert harness.retriever.searches[-1].scope.filter == given
 
 
-async def test_a_follow_up_that_could_not_be_rewritten_is_searched_for_as_it_came(harness: PipelineHarness) -> None:
+async def test_a_follow_up_that_could_not_be_rewritten_is_searched_for_unchanged(harness: PipelineHarness) -> None:
     harness.generator.rewritten = generator_pb2.RewriteResponse(text="What?", fallback=True, usage=usage(5, 3))
     messages = (chat_message("user", "Who?"), chat_message("assistant", "Ada."), chat_message("user", "What?"))
     events = await harness.events(replace(GROUNDED, hyde=True), messages=messages)
@@ -405,7 +405,7 @@ async def test_a_library_ranked_again_keeps_ten_of_forty(harness: PipelineHarnes
 
 
 def _library_of_fifty() -> list[retriever_pb2.SearchResult]:
-    """Forty that are similar, the fortieth also the second latest; then the latest ones that aren't."""
+    """Forty similar results, of which the fortieth is also the second latest; then the latest, which aren't similar."""
     results = [result(number, document_id=number) for number in range(1, 41)]
     results[39].recency_rank = 2
     for rank in (1, *range(3, 11)):
@@ -418,7 +418,7 @@ def _library_of_fifty() -> list[retriever_pb2.SearchResult]:
 _LATEST = [101, 40, *range(103, 111)]
 
 
-async def test_a_second_ranking_leaves_the_latest_alone(harness: PipelineHarness) -> None:
+async def test_a_second_ranking_excludes_the_latest(harness: PipelineHarness) -> None:
     harness.retriever.results = _library_of_fifty()
     harness.messages[0] = started()
     rerank = apply_changes(LIBRARY, ProfileOptions(rerank=True), "options")
@@ -432,7 +432,7 @@ async def test_a_second_ranking_leaves_the_latest_alone(harness: PipelineHarness
     assert len(harness.embedder.reranked[0].documents) == 40
 
 
-async def test_what_is_off_topic_leaves_the_latest(harness: PipelineHarness) -> None:
+async def test_if_results_are_off_topic_the_latest_remain(harness: PipelineHarness) -> None:
     harness.retriever.results = _library_of_fifty()
     harness.retriever.off_topic = True
     harness.messages[0] = started()
@@ -440,7 +440,7 @@ async def test_what_is_off_topic_leaves_the_latest(harness: PipelineHarness) -> 
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == _LATEST
 
 
-async def test_the_generator_is_told_of_a_list_and_of_the_day(harness: PipelineHarness) -> None:
+async def test_the_generator_gets_the_listing_and_the_day(harness: PipelineHarness) -> None:
     harness.retriever.listing = retriever_pb2.ItemListing(topic="Berlin", max_items=50)
     await harness.events(LIBRARY, question="Which restaurants in Berlin did I save?", time_zone="Asia/Tokyo")
     assert harness.retriever.plans[-1].time_zone == "Asia/Tokyo"
@@ -451,7 +451,7 @@ async def test_the_generator_is_told_of_a_list_and_of_the_day(harness: PipelineH
     assert not harness.generator.requests[-1].HasField("listing")
 
 
-async def test_a_narrowing_that_leaves_nothing_lists_nothing(harness: PipelineHarness) -> None:
+async def test_a_filter_that_leaves_nothing_lists_nothing(harness: PipelineHarness) -> None:
     harness.retriever.filtered_results = []
     harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
     harness.retriever.listing = retriever_pb2.ItemListing(max_items=50)
@@ -459,7 +459,7 @@ async def test_a_narrowing_that_leaves_nothing_lists_nothing(harness: PipelineHa
     assert not harness.generator.requests[0].HasField("listing")
 
 
-async def test_a_request_sets_how_many_results_of_one_document_are_wanted(harness: PipelineHarness) -> None:
+async def test_a_request_limits_the_results_per_document(harness: PipelineHarness) -> None:
     await harness.events(apply_changes(GROUNDED, ProfileOptions(max_per_document=2), "options"))
     assert harness.retriever.searches[-1].max_per_document == 2
     await harness.events(GROUNDED)

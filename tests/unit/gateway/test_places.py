@@ -1,4 +1,4 @@
-"""Places of a workbook and of slides, in JSON, in links and in words."""
+"""Places in workbooks and slides, in JSON, in links and as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def search_result(place: Place) -> retriever_pb2.SearchResult:
     ],
     ids=["cells", "row", "slide", "page", "cell", "record", "cue", "attached"],
 )
-def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str, object]) -> None:
+def test_each_schema_has_the_fields_of_the_place_only(place: Place, fields: dict[str, object]) -> None:
     result = search_result(place)
     verified = events.VerifiedCitation(generator_pb2.VerifiedCitation(number=1), result.chunk)
     bodies = [
@@ -71,7 +71,7 @@ def test_each_schema_gives_the_place_and_no_more(place: Place, fields: dict[str,
     ],
     ids=["cells", "rows", "slide", "cell", "record", "cue", "attached"],
 )
-def test_links_open_there(place: Place, fragment: str) -> None:
+def test_links_open_at_the_place(place: Place, fragment: str) -> None:
     assert events.Citation(1, search_result(place)).url == f"/v1/documents/7/content?version=1{fragment}"
 
 
@@ -89,7 +89,7 @@ def test_links_open_there(place: Place, fragment: str) -> None:
     ],
     ids=["cells", "rows", "row", "slide", "cell", "record", "cue", "attached"],
 )
-def test_a_person_and_a_model_read_it(place: Place, label: str, words: str) -> None:
+def test_the_place_as_text_for_users_and_models(place: Place, label: str, words: str) -> None:
     result = search_result(place)
     assert passage_messages([result])[0].place_label == label
     assert place_in_words(search.SearchResult.from_proto(result).members()) == words

@@ -1,4 +1,4 @@
-"""A profile's own models: who decides which model answers, and in which space is searched."""
+"""A profile's own models: which model answers, and in which space the search takes place."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def chat_input(model: str = "", route: ModelRoute = OPERATOR_ROUTE) -> ChatInput
     ],
     ids=["profile", "none", "empty", "request", "own-chat", "only-own"],
 )
-def test_who_decides(chat: ChatInput, models: ProfileModels | None, expected: tuple[str, str]) -> None:
+def test_the_model_of_an_answer(chat: ChatInput, models: ProfileModels | None, expected: tuple[str, str]) -> None:
     chat = with_models(chat, models)
     assert (chat.model, chat.embedding_model) == expected
 

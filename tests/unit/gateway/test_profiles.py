@@ -1,4 +1,4 @@
-"""What the profiles say is what the systems must be; and only they, dialects and routes know the systems' names."""
+"""The profiles match the systems; and only profiles, dialects and routes know the systems' names."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_library_is_system_d() -> None:
     assert profile.full_usage
 
 
-def test_the_time_of_a_second_ranking_is_an_option_where_there_is_one() -> None:
+def test_the_time_limit_of_a_second_ranking_is_an_option() -> None:
     quick = apply_changes(PROFILES["grounded"], ProfileOptions(rerank_seconds=0.1), "options")
     assert quick.rerank == Rerank(candidates=40, seconds=0.1)
     library = apply_changes(PROFILES["library"], ProfileOptions(rerank=True, rerank_seconds=2), "options")
@@ -254,19 +254,19 @@ CHANGES: dict[str, tuple[str, object, dict[str, object]]] = {
     "instructions": ("grounded", "Be brief.", {"instructions": "Be brief."}),
     "max_completion_tokens": ("grounded", 300, {"max_completion_tokens": 300}),
 }
-"""What each option changes: the base, its value, and what is shown then."""
+"""For each option: a base profile, a value, and the fields shown differently with it."""
 
 
-def test_every_option_is_tried() -> None:
+def test_every_option_is_tested() -> None:
     assert CHANGES.keys() == ProfileOptions.model_fields.keys()
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_every_option_changes_the_profile_and_what_is_shown_of_it(name: str) -> None:
+def test_every_option_changes_the_profile_and_its_description(name: str) -> None:
     base, value, shown = CHANGES[name]
     before = ProfileInfo.of(PROFILES[base]).model_dump()
     after = ProfileInfo.of(apply_changes(PROFILES[base], ProfileOptions.model_validate({name: value}), "changes"))
-    differing = {key: each for key, each in after.model_dump().items() if each != before[key]}
+    differing = {key: field for key, field in after.model_dump().items() if field != before[key]}
     assert differing == shown
 
 
@@ -275,7 +275,7 @@ def _long(character: str) -> str:
 
 
 def _options() -> st.SearchStrategy[ProfileOptions]:
-    """Options as a tenant might combine them, texts of any script and length among them."""
+    """Options as a tenant might combine them, with texts of any script and length."""
     values: dict[str, st.SearchStrategy[object]] = {
         name: st.just(value) for name, (_, value, _) in CHANGES.items() if not isinstance(value, bool)
     }
@@ -301,7 +301,7 @@ def _options() -> st.SearchStrategy[ProfileOptions]:
 
 @given(base=st.sampled_from(sorted(PROFILES)), options=_options(), plan=st.sampled_from(["free", "basic", "pro"]))
 @settings(max_examples=400, deadline=None)
-def test_no_profile_that_is_saved_fails_at_the_services(base: str, options: ProfileOptions, plan: Plan) -> None:
+def test_no_saved_profile_is_refused_by_the_services(base: str, options: ProfileOptions, plan: Plan) -> None:
     try:
         profile = apply_changes(PROFILES[base], options, "changes")
         check_possible(profile, "changes")
@@ -317,10 +317,10 @@ def test_no_profile_that_is_saved_fails_at_the_services(base: str, options: Prof
     search_from_proto(search)
     budget = None if profile.budget is None else profile.budget.context_tokens(plan)
     plan_from_proto(retriever_pb2.PlanRequest(scope=scope, strategy=profile.strategy, max_tokens=budget))
-    assert budget is not None or profile.strategy == retriever_pb2.STRATEGY_SEMANTIC  # whole items need one
+    assert budget is not None or profile.strategy == retriever_pb2.STRATEGY_SEMANTIC  # whole items need a budget
 
 
-def test_a_budget_is_the_plans_at_most_and_holds_the_history() -> None:
+def test_a_budget_is_at_most_the_plans_and_includes_the_history() -> None:
     with pytest.raises(ValidationError):
         ProfileOptions.model_validate({"input_tokens": {"free": 30_001}})
     profile = apply_changes(PROFILES["library"], ProfileOptions(history_tokens=8_000), "changes")
@@ -332,7 +332,7 @@ def test_a_budget_is_the_plans_at_most_and_holds_the_history() -> None:
     assert [violation.field for violation in refused.value.violations] == ["changes.input_tokens"]
 
 
-def test_a_profile_that_can_only_fail_is_refused() -> None:
+def test_a_profile_that_would_always_fail_is_refused() -> None:
     lexical = ProfileOptions(mode="lexical")
     with pytest.raises(InvalidArgument) as refused:
         check_possible(apply_changes(PROFILES["library"], lexical, "changes"), "changes")

@@ -1,4 +1,4 @@
-"""What stores a run's events, and what reads them on."""
+"""Storing a run's events, and resuming it from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waiting import BUSY_SECONDS
 SHOWN = frozenset({EventType.CONVERSATION, EventType.TOKEN, EventType.USAGE})
 EVENTS: Sequence[Event] = (
     ConversationCreated("c"),
-    Citations(()),  # isn't shown here, and so has no number
+    Citations(()),  # not shown here, so it has no number
     Tokens(("one ", "two ")),
     Tokens(("three",)),
     Usage(1, 2, 3),
@@ -29,7 +29,7 @@ EVENTS: Sequence[Event] = (
 
 
 def stored(store: FakeRunStore) -> list[Event]:
-    """What a reader makes of the batches, which have no gap."""
+    """Returns the events in the stored batches, and checks that these have no gap."""
     numbers = [number for batch in store.batches for number in range(batch.first, batch.last + 1)]
     assert numbers == list(range(1, len(numbers) + 1))
     return [event for batch in store.batches for event in EVENT_CODEC.load(batch.entries)]
@@ -45,7 +45,7 @@ def test_a_resumed_stream_is_the_rest_of_the_first_one(after: int) -> None:
     assert rest == "".join(f"{frame}\n\n" for frame in frames[after:])
 
 
-def test_a_lost_run_is_told_to_who_has_seen_more_than_was_stored() -> None:
+def test_a_reader_ahead_of_the_stored_events_is_told_that_the_run_is_lost() -> None:
     lost = Aborted("the answer was lost", reason="RUN_LOST")
     resumed = ResumedDialect(SHOWN, after=9)
     assert b"".join(resumed.encode(event) for event in EVENTS) == b""
@@ -57,7 +57,7 @@ def test_a_lost_run_is_told_to_who_has_seen_more_than_was_stored() -> None:
     )
 
 
-async def test_a_stored_run_is_stored_while_it_goes() -> None:
+async def test_a_runs_events_are_stored_while_it_runs() -> None:
     harness, go_on = PipelineHarness(), asyncio.Event()
     harness.messages = [started((1, 0)), *(delta(f"w{number} ") for number in range(100)), completed()]
     seen: list[Event] = []
@@ -76,15 +76,15 @@ async def test_a_stored_run_is_stored_while_it_goes() -> None:
 
 
 def texts_of(events: Sequence[Event]) -> list[str]:
-    """The pieces of text."""
+    """The pieces of text in the events."""
     return [text for event in events if isinstance(event, Tokens) for text in event.texts]
 
 
-async def test_what_is_shown_is_at_most_32_events_ahead_of_what_is_stored() -> None:
+async def test_shown_events_are_at_most_32_ahead_of_stored_ones() -> None:
     harness = PipelineHarness()
     words = [f"w{number} " for number in range(200)]
     pieces = [delta(word) for word in words[:100]]
-    pieces.append(delta(*words[100:]))  # who reads slowly gets many at once
+    pieces.append(delta(*words[100:]))  # a slow reader gets many at once
     harness.messages = [started((1, 0)), *pieces, completed()]
     harness.run_store.seconds = 0.02
     seen: list[Event] = []
@@ -95,7 +95,7 @@ async def test_what_is_shown_is_at_most_32_events_ahead_of_what_is_stored() -> N
 
 
 @pytest.mark.parametrize("failures", [0, 3])
-async def test_a_database_that_doesnt_answer_holds_an_answer_for_a_second_at_most(failures: int) -> None:
+async def test_an_unresponsive_database_delays_an_answer_by_at_most_a_second(failures: int) -> None:
     harness = PipelineHarness()
     harness.messages = [started((1, 0)), *(delta(f"w{number} ") for number in range(200)), completed()]
     harness.run_store.seconds, harness.run_store.failures = (0.01, failures) if failures else (60.0, 0)
@@ -106,7 +106,7 @@ async def test_a_database_that_doesnt_answer_holds_an_answer_for_a_second_at_mos
     assert time.monotonic() - came < BUSY_SECONDS
 
 
-async def test_what_couldnt_be_stored_follows_without_a_gap() -> None:
+async def test_events_that_couldnt_be_stored_follow_without_a_gap() -> None:
     harness = PipelineHarness()
     harness.messages = [started((1, 0)), *(delta(f"w{number} ") for number in range(50)), completed()]
     harness.run_store.failures = 1
@@ -116,7 +116,7 @@ async def test_what_couldnt_be_stored_follows_without_a_gap() -> None:
     assert len(texts_of(stored(harness.run_store))) == 50
 
 
-async def test_a_run_that_others_took_for_lost_is_stopped() -> None:
+async def test_a_run_declared_lost_elsewhere_is_stopped() -> None:
     harness = PipelineHarness()
     harness.run_store.lost = True
     harness.control.stopped = stopped = asyncio.get_running_loop().create_future()
@@ -136,7 +136,7 @@ async def test_a_run_without_grace_stores_nothing() -> None:
     assert harness.records.closings[0].events == []
 
 
-def test_grace_counts_from_the_last_reader_and_only_once_something_was_shown() -> None:
+def test_the_grace_period_starts_with_the_last_reader_once_text_was_shown() -> None:
     control = StreamControl(grace_seconds=15, committed=True)
     assert control.patience(100.0) == 15
     assert control.patience(110.0) == 5

@@ -1,4 +1,4 @@
-"""The gateway's HTTP server, with an application that is none."""
+"""The gateway's HTTP server, with an application that does nothing."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ async def test_without_connections_it_ends_at_once() -> None:
         server.leave()
         await serving
         seconds.append(time.perf_counter() - began)
-    # uvicorn looks ten times a second whether to end, and then waits for a tenth. The shortest counts: the machine may
+    # uvicorn checks ten times a second whether to stop, then waits a tenth. The shortest time counts: the machine may
     # be busy.
     assert min(seconds) < 0.09

@@ -65,7 +65,7 @@ def test_keys_are_random_and_recognisable() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "cw_", "cw_short", "xx_" + "a" * 43, "cw_" + "a" * 44, "cw_" + "ü" * 43])
-def test_what_is_no_key_is_seen_at_once(text: str) -> None:
+def test_malformed_keys_are_recognised(text: str) -> None:
     assert not is_key(text)
 
 
@@ -80,7 +80,7 @@ def test_what_is_no_key_is_seen_at_once(text: str) -> None:
         ("w" * 50 + " " + "x" * 50, "w" * 50 + "…"),
     ],
 )
-def test_a_title_is_one_line_cut_at_a_words_end(question: str, title: str) -> None:
+def test_a_title_is_one_line_cut_at_the_end_of_a_word(question: str, title: str) -> None:
     assert title_of(question) == title
     assert len(title) <= 80
 
@@ -114,7 +114,7 @@ def nested(levels: int) -> object:
     return condition
 
 
-def test_a_filter_may_be_as_deep_and_wide_as_the_grammar_says() -> None:
+def test_a_filter_may_be_as_deep_and_wide_as_the_grammar_allows() -> None:
     parse_filter(nested(8))
     parse_filter({"all": [nested(1)] * 99})
 
@@ -149,7 +149,7 @@ NO_FILTERS: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("condition", "at"), NO_FILTERS)
-def test_what_is_no_filter_names_the_place(condition: object, at: str) -> None:
+def test_an_invalid_filter_names_the_wrong_part(condition: object, at: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         parse_filter(condition)
     assert raised.value.reason == "INVALID_FILTER"
@@ -169,11 +169,13 @@ SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
         (1, ["A?"], "- A?", ""),
     ],
 )
-def test_suggestions_go_on_where_the_answer_stopped(given: int, questions: list[str], answer: str, text: str) -> None:
+def test_suggestions_continue_where_the_answer_stopped(
+    given: int, questions: list[str], answer: str, text: str
+) -> None:
     assert suggestions_text(SUGGEST, given, questions, answer) == text
 
 
-def test_the_no_match_answer_begins_with_exactly_the_sentence() -> None:
+def test_the_no_match_answer_begins_with_the_exact_sentence() -> None:
     assert DOCUMENTS.no_match is not None
     answer = no_match_answer(DOCUMENTS.no_match, 0, empty_library=False)
     assert answer.startswith(f"{DOCUMENTS.no_match.sentence}\n\n- ")
@@ -215,11 +217,11 @@ def test_the_same_json_has_the_same_digest_whatever_its_order() -> None:
 
 
 @pytest.mark.parametrize(("text", "usable"), [("ü🙂\n", True), ("\x00", False), ("\ud800", False)])
-def test_texts_that_nobody_can_keep_are_known(text: str, usable: bool) -> None:
+def test_texts_that_cannot_be_stored_are_recognised(text: str, usable: bool) -> None:
     assert (unstorable(text) is None) is usable
 
 
-def test_a_kept_answer_is_replayed_as_it_was() -> None:
+def test_a_stored_answer_is_replayed_unchanged() -> None:
     cited = result(1, section="A", place=place_pb2.Place(page=3))
     sentence = generator_pb2.AnswerSpan(start=0, end=7)
     verified = generator_pb2.VerifiedCitation(
@@ -252,7 +254,7 @@ def test_a_kept_answer_is_replayed_as_it_was() -> None:
         ({"tool_choice": "some"}, "tool_choice", "Input should be 'none', 'auto' or 'required'"),
     ],
 )
-def test_a_wrong_field_is_named_once_as_the_body_has_it(changes: dict[str, object], field: str, message: str) -> None:
+def test_a_wrong_field_is_named_once_as_in_the_body(changes: dict[str, object], field: str, message: str) -> None:
     body = {"model": "grounded", "messages": [{"role": "user", "content": "Why?"}], **changes}
     with pytest.raises(InvalidArgument) as caught:
         validate(CompletionRequest, body)

@@ -1,4 +1,4 @@
-"""What a release stored, the next one replays and shows."""
+"""Chats and documents stored by the previous release can be replayed and shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from citewire_dialects.schemas.chat import AnswerDetails
 from citewire_dialects.schemas.library import Document
 from citewire_dialects.simple import SimpleJsonAnswer
 
-# Written by the code of commit d5bce88: events of a chat, what is stored with its answer, and what was sent of both.
+# Written by the code of commit d5bce88: a chat's events, the details stored with its answer, and what was sent.
 PREVIOUS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "stored_by_d5bce88.json").read_text("utf-8"))
 
 
@@ -80,7 +80,7 @@ def _without_links(stream: str) -> str:
 
 
 def _one_token(stream: str) -> str:
-    """The stream as its replay is: the text in one piece, and numbers without a gap."""
+    """The stream in the form of its replay: the text in one piece, and numbers without a gap."""
     frames = stream.split("\n\n")
     tokens = [frame for frame in frames if frame.startswith("event: token")]
     first = frames.index(tokens[0])

@@ -1,4 +1,4 @@
-"""A chat whose question is computed over a table of what was found."""
+"""A chat whose question is answered by a computation over a table that was found."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def verified() -> generator_pb2.GenerateResponse:
     )
 
 
-class Asked(PipelineHarness):
-    """A library with rows of a table, over which the question is computed."""
+class TableHarness(PipelineHarness):
+    """A library with rows of a table, over which the answer is computed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,8 +57,8 @@ class Asked(PipelineHarness):
         self.messages = [started((1, 0), (2, 1)), delta("It is 40.75."), verified(), completed()]
 
 
-async def test_the_answer_is_the_first_passage_and_a_step_says_the_query() -> None:
-    asked = Asked()
+async def test_the_answer_is_the_first_passage_and_a_step_describes_the_query() -> None:
+    asked = TableHarness()
     events = await asked.events()
     request = asked.generator.requests[-1]
     assert [passage.computed for passage in request.passages] == [True, False, False]
@@ -70,8 +70,8 @@ async def test_the_answer_is_the_first_passage_and_a_step_says_the_query() -> No
     assert [list(each.document_ids) for each in asked.retriever.table_questions] == [[7]]
 
 
-async def test_its_citation_opens_at_the_rows_and_quotes_nothing() -> None:
-    events = await Asked().events()
+async def test_the_citation_opens_at_the_rows_and_has_no_quote() -> None:
+    events = await TableHarness().events()
     first, second = next(event for event in events if isinstance(event, Citations)).citations
     assert first.url.endswith("#sheet=Q1&range=A2:D57")
     assert schemas.Citation.read(first).model_dump()["computed"] is True
@@ -83,14 +83,14 @@ async def test_its_citation_opens_at_the_rows_and_quotes_nothing() -> None:
 
 
 async def test_without_rows_among_the_results_no_table_is_asked() -> None:
-    asked = Asked()
+    asked = TableHarness()
     asked.retriever.results = [result(1, verbatim=True)]
     await asked.events()
     assert asked.retriever.table_questions == []
 
 
-async def test_rows_of_a_text_are_known_by_their_number_in_the_table_or_by_their_words() -> None:
-    asked = Asked()
+async def test_rows_in_text_files_are_recognised_by_number_or_by_changed_text() -> None:
+    asked = TableHarness()
     place = Place(sheet="Table 1", row=3)
     asked.retriever.results = [
         result(1, document_id=5, verbatim=True),
@@ -103,16 +103,16 @@ async def test_rows_of_a_text_are_known_by_their_number_in_the_table_or_by_their
     assert "Table 1, row 3" in labels
 
 
-async def test_more_tables_than_can_be_asked_are_not() -> None:
-    asked = Asked()
+async def test_no_table_is_asked_if_there_are_too_many() -> None:
+    asked = TableHarness()
     asked.retriever.results = [row(number, number) for number in range(2, 11)]
     await asked.events(top_k=20)
     assert asked.retriever.table_questions == []
 
 
 @pytest.mark.parametrize("failure", [None, Unavailable("away", reason="SERVICE_UNAVAILABLE")])
-async def test_without_an_answer_the_chat_goes_on_as_before(failure: Unavailable | None) -> None:
-    asked = Asked()
+async def test_without_a_computed_answer_the_chat_goes_on_normally(failure: Unavailable | None) -> None:
+    asked = TableHarness()
     asked.retriever.computed = failure
     asked.messages = [started((1, 0)), delta("It is 40.75."), completed()]
     events = await asked.events()
@@ -120,8 +120,8 @@ async def test_without_an_answer_the_chat_goes_on_as_before(failure: Unavailable
     assert [passage.computed for passage in asked.generator.requests[-1].passages] == [False, False]
 
 
-class Filled(Asked):
-    """A library whose table no rule reads the question as a query of, and a model that does."""
+class ModelQueryHarness(TableHarness):
+    """A library where no rule reads the question as a query of its table, but a model does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,8 +138,8 @@ class Filled(Asked):
         return list(await self.events(replace(DOCUMENTS, fill_table_query=True)))
 
 
-async def test_a_model_reads_what_the_rules_do_not_and_the_step_says_so() -> None:
-    asked = Filled()
+async def test_a_model_reads_a_query_that_the_rules_cannot_and_the_step_says_so() -> None:
+    asked = ModelQueryHarness()
     events = await asked.events_filled()
     first, second = asked.retriever.table_questions
     assert (first.describe, first.HasField("query")) == (True, False)
@@ -152,8 +152,8 @@ async def test_a_model_reads_what_the_rules_do_not_and_the_step_says_so() -> Non
 
 
 @pytest.mark.parametrize("failure", ["none", "away", "wrong"])
-async def test_without_a_query_that_fits_the_chat_goes_on_as_before(failure: str) -> None:
-    asked = Filled()
+async def test_without_a_fitting_query_the_chat_goes_on_normally(failure: str) -> None:
+    asked = ModelQueryHarness()
     if failure == "none":
         asked.generator.filled = generator_pb2.FillTableQueryResponse(no_model=True)
     elif failure == "away":
@@ -166,8 +166,8 @@ async def test_without_a_query_that_fits_the_chat_goes_on_as_before(failure: str
     assert [passage.computed for passage in asked.generator.requests[-1].passages] == [False, False]
 
 
-async def test_no_model_is_asked_where_the_profile_does_not_say_so() -> None:
-    asked = Filled()
+async def test_no_model_is_asked_unless_the_profile_says_so() -> None:
+    asked = ModelQueryHarness()
     await asked.events()
     assert asked.generator.fills == []
     assert [each.describe for each in asked.retriever.table_questions] == [False]

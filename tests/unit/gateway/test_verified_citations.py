@@ -134,16 +134,16 @@ def test_a_quote_is_placed_in_the_document() -> None:
     assert (EVENT.document_start, EVENT.document_end, EVENT.place) == (119, 139, place_pb2.Place(page=4, start_line=11))
 
 
-def test_without_a_quote_there_is_no_place_for_it() -> None:
+def test_without_a_quote_there_is_no_place_of_a_quote() -> None:
     without = with_fields(VERIFIED, quote="", quote_start=0, quote_end=0)
     assert VerifiedCitation(without, CHUNK).document_start is None
 
 
-def test_a_chunk_that_is_not_its_documents_text_gives_no_place_there() -> None:
+def test_a_chunk_that_differs_from_the_documents_text_gives_no_span() -> None:
     assert VerifiedCitation(VERIFIED, with_fields(CHUNK, verbatim=False)).document_end is None
 
 
-def test_a_quote_has_its_own_line_where_the_chunk_is_the_documents_text() -> None:
+def test_a_quote_has_its_own_line_if_the_chunk_is_the_documents_text() -> None:
     later = place_pb2.Place(start_line=18, end_line=19)
     assert VerifiedCitation(VERIFIED, with_fields(CHUNK, place=later)).place.start_line == 19
     rows = with_fields(CHUNK, place=place_pb2.Place(start_line=10, end_line=19), verbatim=False)
@@ -178,12 +178,12 @@ def test_a_quote_has_the_place_of_its_part() -> None:
 
 
 @pytest.mark.parametrize("profile", [SOURCES, SELF_RAG, LIBRARY, GROUNDED, DOCUMENTS])
-def test_profiles_that_are_kept_ask_for_verification(profile: Profile) -> None:
+def test_profiles_with_stored_conversations_request_verification(profile: Profile) -> None:
     assert profile.answer.verify_citations
     assert EventType.CITATION in profile.events | profile.optional_events
 
 
-def test_uncited_sentences_are_flagged_where_every_claim_is_to_be_cited() -> None:
+def test_uncited_sentences_are_flagged_if_every_claim_must_be_cited() -> None:
     flagging = [profile.name for profile in (DOCUMENTS, SOURCES, SELF_RAG, LIBRARY, SIMPLE, GROUNDED)
                 if profile.answer.flag_uncited]  # fmt: skip
     assert flagging == ["grounded"]
@@ -203,7 +203,7 @@ async def test_events_follow_the_text_and_are_stored_and_counted() -> None:
     assert supported_count("grounded") == before + 1
 
 
-async def test_profiles_of_a_tenants_own_are_counted_together() -> None:
+async def test_tenants_own_profiles_are_counted_together() -> None:
     before = supported_count("own")
     await run(replace(GROUNDED, name="a-tenants-own"), VERIFIED)
     assert supported_count("own") == before + 1
@@ -214,7 +214,7 @@ async def test_a_verdict_on_a_passage_that_was_not_packed_is_a_defect() -> None:
         await run(GROUNDED, with_fields(VERIFIED, number=2))
 
 
-def test_the_native_dialect_and_the_ui_stream_show_them_where_the_profile_says() -> None:
+def test_the_native_dialect_and_the_ui_stream_show_them_if_the_profile_says_so() -> None:
     shown = NativeDialect(GROUNDED.events).encode(EVENT)
     assert shown.startswith(b"event: citation\nid: 1\n")
     assert data_of(shown) == JSON
@@ -228,7 +228,7 @@ def test_the_native_dialect_and_the_ui_stream_show_them_where_the_profile_says()
     }
 
 
-def test_dialects_without_room_for_them_leave_them_out() -> None:
+def test_dialects_without_verified_citations_leave_them_out() -> None:
     for event in (EVENT, UncitedSentence(span(1, 2))):
         assert SelfRagDialect().encode(event) == b""
         assert SimpleDialect().encode(event) == b""
@@ -247,14 +247,14 @@ def answered(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
     return answer.body().members()
 
 
-def test_an_answer_in_one_piece_holds_them() -> None:
+def test_an_answer_in_one_piece_contains_verified_citations() -> None:
     body = answered(JsonAnswer(GROUNDED.events))
     assert body["verified"] == [JSON]
     assert body["uncited"] == [{"sentence": {"start": 1, "end": 2}}]
     assert not {"verified", "uncited"} & set(answered(JsonAnswer(DOCUMENTS.events)))
 
 
-def test_an_openai_annotation_carries_its_verdict() -> None:
+def test_an_openai_annotation_has_its_verdict() -> None:
     body = answered(OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}"))
     (annotation,) = body["choices"][0]["message"]["annotations"]
     assert annotation["citewire"] == JSON
@@ -262,7 +262,7 @@ def test_an_openai_annotation_carries_its_verdict() -> None:
 
 
 def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> list[tuple[str, str | None]]:
-    """Each annotation's text, and the sentence that its verdict is of."""
+    """Each annotation's text, and the sentence of its verdict."""
     dialect = OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}")
     dialect.add(Citations((Citation(1, RESULT), Citation(2, RESULT))))
     dialect.add(Tokens((answer,)))
@@ -291,13 +291,13 @@ def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> l
         ("Write `a[ref:1]`. It opened [ref:1].", ("It opened",), ["It opened"]),
     ],
 )
-def test_an_openai_annotation_is_of_its_own_sentence(
+def test_an_openai_annotation_covers_its_own_sentence(
     answer: str, sentences: tuple[str, ...], expected: list[str | None]
 ) -> None:
     assert _annotated(answer, *sentences) == [("[ref:1]", text) for text in expected]
 
 
-def test_openai_annotations_without_markers_are_of_the_verified_sentences() -> None:
+def test_openai_annotations_without_markers_cover_the_verified_sentences() -> None:
     answer = "It opened. It closed."
     assert _annotated(answer, "It closed.", cited=()) == [("It closed.", "It closed.")]
     assert _annotated(answer, cited=()) == [(answer, None), (answer, None)]

@@ -1,4 +1,4 @@
-"""The not-found sentence: exact, paraphrased, partial; held back no longer than it could become one."""
+"""The not-found sentence: exact, paraphrased, partial; text is held back only while it could become that sentence."""
 
 import pytest
 from hypothesis import given
@@ -62,7 +62,7 @@ ANSWERS = [
 
 
 def run(text: str, size: int = 1) -> tuple[str, NotFoundGate, int]:
-    """Feeds a text in pieces; returns what came out, the gate, and the longest beginning that was held."""
+    """Feeds a text in pieces; returns the output, the gate, and the longest beginning that was held."""
     gate = NotFoundGate(NOT_FOUND_SENTENCE)
     shown, held = "", 0
     for start in range(0, len(text), size):
@@ -110,13 +110,13 @@ def test_the_exact_sentence_is_shown_with_its_last_character() -> None:
     assert gate.suggested_questions == 1
 
 
-def test_of_what_follows_only_questions_stay() -> None:
+def test_only_questions_stay_after_the_sentence() -> None:
     shown, gate, _ = run("I couldn't find that in the documents. You could ask: What is X? Who is Y?")
     assert shown == f"{NOT_FOUND_SENTENCE}\n\n- What is X?\n- Who is Y?"
     assert gate.suggested_questions == 2
 
 
-def test_an_own_sentence_is_recognised() -> None:
+def test_a_tenants_own_sentence_is_recognised() -> None:
     sentence = "Dazu steht in den Unterlagen nichts."
     gate = NotFoundGate(sentence)
     assert gate.feed("Dazu steht in den Unterlagen nichts. ") + gate.finish() == sentence
@@ -133,7 +133,7 @@ def test_a_long_beginning_is_released() -> None:
     assert held <= MAX_HELD + 1
 
 
-def test_quotations_are_not_read_for_paraphrases() -> None:
+def test_quotations_are_not_taken_for_paraphrases() -> None:
     gate = NotFoundGate(NOT_FOUND_SENTENCE, paraphrases=False)
     text = "There is no information about the treasure in the ship's log."
     assert gate.feed(text) + gate.finish() == text
@@ -144,7 +144,7 @@ def test_quotations_are_not_read_for_paraphrases() -> None:
 
 
 @given(st.sampled_from([*PARAPHRASES, *ANSWERS]), st.text(max_size=30), st.lists(st.integers(1, 9), min_size=1))
-def test_pieces_make_no_difference(start: str, rest: str, sizes: list[int]) -> None:
+def test_cuts_make_no_difference(start: str, rest: str, sizes: list[int]) -> None:
     text = f"{start} {rest}"
     whole, reference, _ = run(text, len(text))
     gate = NotFoundGate(NOT_FOUND_SENTENCE)

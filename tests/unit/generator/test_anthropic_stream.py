@@ -52,7 +52,7 @@ def test_reasons(reason: str, finish: FinishReason) -> None:
     assert (shown, reader.finish_reason, reader.usage) == ("a", finish, Usage(10, 0, 3))
 
 
-def test_a_reason_without_message_stop_is_no_end() -> None:
+def test_a_stop_reason_without_message_stop_is_no_end() -> None:
     reader = AnthropicStream("anthropic")
     reader.feed(sse(START, text("a"), end("end_turn", output_tokens=3)))
     assert not reader.finished
@@ -60,14 +60,14 @@ def test_a_reason_without_message_stop_is_no_end() -> None:
         reader.finish()
 
 
-def test_what_was_cached_is_part_of_the_prompt_and_counted_apart() -> None:
+def test_cached_tokens_are_part_of_the_prompt_and_counted_separately() -> None:
     usage = {"input_tokens": 7, "cache_read_input_tokens": 2000, "cache_creation_input_tokens": 300, "output_tokens": 1}
     started = {"type": "message_start", "message": {"usage": usage}}
     _, reader = read(started, text("a"), end("end_turn", output_tokens=5, cache_read_input_tokens=None), STOP)
     assert reader.usage == Usage(2307, 2000, 5, cache_write_prompt_tokens=300)
 
 
-def test_the_ends_count_of_the_prompt_wins() -> None:
+def test_the_last_count_of_the_prompt_wins() -> None:
     assert read(START, end("end_turn", input_tokens=61, output_tokens=5), STOP)[1].usage == Usage(61, 0, 5)
 
 
@@ -75,11 +75,11 @@ def test_without_a_count_of_the_answer_there_is_no_usage() -> None:
     assert read(START, text("a"), end("end_turn"), STOP)[1].usage is None
 
 
-def test_thinking_pings_and_what_is_new_are_no_text() -> None:
+def test_thinking_pings_and_unknown_events_are_no_text() -> None:
     thought = {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "hm"}}
     reader = AnthropicStream("anthropic")
     assert reader.feed(sse(START, {"type": "ping"}, {"type": "news", "text": "no"})) == []
-    assert reader.progress == 0  # a ping keeps a connection up, and says nothing of the model
+    assert reader.progress == 0  # a ping keeps a connection alive, and is no progress of the model
     assert reader.feed(sse(thought)) == []
     assert reader.progress == 1
     begun = {"type": "content_block_start", "content_block": {"type": "text", "text": "a"}}
@@ -96,10 +96,10 @@ def test_thinking_pings_and_what_is_new_are_no_text() -> None:
         ("something_else", "PROVIDER_STREAM_BROKEN"),
     ],
 )
-def test_an_error_in_the_stream_is_what_it_says_of_itself(kind: str, reason: str) -> None:
+def test_an_error_in_the_stream_has_the_reason_of_its_type(kind: str, reason: str) -> None:
     reader = AnthropicStream("anthropic")
     failed = {"type": "error", "error": {"type": kind, "message": "secret words"}}
-    assert reader.feed(sse(START, text("a"), failed)) == ["a"]  # what came before it isn't lost
+    assert reader.feed(sse(START, text("a"), failed)) == ["a"]  # the text before it isn't lost
     with pytest.raises(CitewireError) as caught:
         reader.check()
     assert (caught.value.reason, "secret" in str(caught.value)) == (reason, False)

@@ -1,4 +1,4 @@
-"""Which earlier questions keep their passages, by prices and by what was found again."""
+"""Which earlier questions keep their passages, by prices and by the passages found again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAME, OTHER = (0, 1, 2, 3), (4, 5, 6, 7)
 
 
 def ask(*turns: Sequence[int], price: Price = FREE_WRITES, rules: int = 400) -> tuple[list[int], bool]:
-    """Which of the questions keep their passages (the last is asked now), and whether the last one will."""
+    """Which earlier questions keep their passages when the last is asked, and whether the last will keep its own."""
     history: list[Message] = []
     for turn in turns[:-1]:
         passages = tuple(PASSAGES[number] for number in turn)
@@ -38,21 +38,21 @@ def test_a_prefix_grows_while_its_passages_are_found_again() -> None:
     assert ask(SAME, SAME) == ([0], True)
     assert ask(*[SAME] * 5) == ([0, 1, 2, 3], True)
     assert ask(SAME, (0, 1, 4, 5), price=QUARTER) == ([0], True)
-    assert ask(SAME, (0, 4, 5, 6), price=QUARTER) == ([0], True)  # a quarter was found again: just enough to read it
+    assert ask(SAME, (0, 4, 5, 6), price=QUARTER) == ([0], True)  # a quarter was found again: just enough to pay
     assert ask(SAME, (4, 5, 6), price=QUARTER, rules=900) == ([0], False)
 
 
-def test_one_odd_question_is_added_and_further_ones_are_sent_once() -> None:
+def test_one_unrelated_question_is_added_and_further_ones_are_sent_once() -> None:
     for questions in range(2, 8):
         turns = [SAME, SAME, *changing(questions)]
         assert ask(*turns, rules=700) == ([0, 1, 2], False)
 
 
-def test_what_loses_goes_and_the_next_begins() -> None:
+def test_a_prefix_that_costs_more_is_dropped_and_a_new_one_begins() -> None:
     assert ask(SAME, OTHER, rules=100) == ([], True)
     assert ask(SAME, OTHER, OTHER, rules=100) == ([1], True)
     assert ask(SAME, OTHER, price=QUARTER) == ([], True)
-    assert ask(SAME, OTHER, SAME, price=QUARTER) == ([], True)  # what was dropped doesn't come back
+    assert ask(SAME, OTHER, SAME, price=QUARTER) == ([], True)  # dropped passages don't come back
 
 
 def test_short_prompts_are_not_cached() -> None:
@@ -60,24 +60,24 @@ def test_short_prompts_are_not_cached() -> None:
     assert ask((0, 1, 2), (0, 3), rules=100) == ([0], True)
 
 
-def test_where_writing_costs_something_prompts_must_have_missed_it_first() -> None:
+def test_if_writing_is_billed_earlier_prompts_must_have_lacked_the_prefix() -> None:
     assert ask(SAME, price=PAID_WRITES) == ([], False)
     assert ask(SAME, SAME, price=PAID_WRITES) == ([], True)
     assert ask(SAME, SAME, SAME, price=PAID_WRITES) == ([1], True)
-    # Rules and messages are saved too, but that takes longer.
+    # The rules and messages are cached too, but it takes longer to pay.
     assert ask(SAME, OTHER, price=PAID_WRITES) == ([], False)
     assert ask(SAME, OTHER, *changing(1), price=PAID_WRITES) == ([], True)
     assert ask(SAME, OTHER, *changing(3), price=PAID_WRITES) == ([2], False)
 
 
-def test_what_was_paid_for_is_not_given_up_for_one_odd_question() -> None:
+def test_a_prefix_that_was_paid_for_survives_one_unrelated_question() -> None:
     six = tuple(range(60, 66))
     retained = [ask(six, six, six, *changing(turns), price=PAID_WRITES, rules=100)[0] for turns in range(1, 6)]
-    assert retained == [[1, 2], [1, 2, 3], [1, 2, 3], [], []]  # after several that found nothing of it
-    # Fewer passages cost less than reading rules and messages from the cache saves, whatever is found.
+    assert retained == [[1, 2], [1, 2, 3], [1, 2, 3], [], []]  # after several that found none of it
+    # With few passages, caching the rules and messages saves more than the passages cost, whatever is found.
     assert ask(SAME, SAME, SAME, *changing(20), price=PAID_WRITES, rules=100) == ([1, 2, 3], False)
 
 
 @pytest.mark.parametrize("price", [FREE_WRITES, QUARTER, PAID_WRITES])
-def test_nothing_stays_where_nothing_was_found(price: Price) -> None:
+def test_nothing_is_retained_if_nothing_was_found(price: Price) -> None:
     assert ask((), (), (), price=price) == ([], False)

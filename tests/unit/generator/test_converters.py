@@ -29,7 +29,7 @@ def valid() -> pb.GenerateRequest:
 
 
 def change(path: str, value: object) -> Callable[[pb.GenerateRequest], None]:
-    """Sets a field by its dotted path; a repeated message's element is its index."""
+    """Returns a function that sets a field by its dotted path; a number selects an element of a repeated message."""
 
     def apply(request: pb.GenerateRequest) -> None:
         *way, last = path.split(".")
@@ -51,7 +51,7 @@ def test_an_empty_policy_means_the_documented_defaults() -> None:
     assert not request.HasField("temperature")
 
 
-def test_what_is_said_stays_as_it_is() -> None:
+def test_given_values_are_kept() -> None:
     request = pb.GenerateRequest(
         question="What?",
         passages=[
@@ -117,7 +117,7 @@ def test_what_is_said_stays_as_it_is() -> None:
         (change("temperature", math.nan), "temperature"),
     ],
 )
-def test_each_wrong_field_is_named(apply: Callable[[pb.GenerateRequest], None], field: str) -> None:
+def test_every_wrong_field_is_named(apply: Callable[[pb.GenerateRequest], None], field: str) -> None:
     request = valid()
     apply(request)
     with pytest.raises(InvalidArgument) as caught:
@@ -186,7 +186,7 @@ def test_at_most_ten_thousand_passages() -> None:
     assert caught.value.violations[0].field == "passages"
 
 
-def test_a_tenants_own_provider_and_who_takes_over() -> None:
+def test_a_tenants_own_provider_and_its_fallbacks() -> None:
     request = valid()
     ref = ProviderRef(provider="openai", model="m", sealed_key=b"x", type=PROVIDER_TYPE_CHAT)
     request.provider.CopyFrom(ref)

@@ -1,4 +1,4 @@
-"""Passages that stay with their questions: prompts begin as the one before, and numbers stay the reader's."""
+"""Passages that stay with their questions: each prompt begins like the last, and answers have the reader's numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from generator_calls import make_passage, make_policy, make_request
 from scripted_chat import ScriptedTurns
 
 FREE_CACHE = Price(Decimal(2), Decimal(0), Decimal(2), Decimal(10))
-"""With it, all passages are worth keeping."""
+"""With this price, all passages are worth retaining."""
 LONG = {number: make_passage(number, 1, f"Fact {number} is so. " * 30, title=f"T{number}") for number in range(1, 40)}
 
 
@@ -29,7 +29,7 @@ def short_prompts_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Conversation:
-    """Asks one question after the other, as the gateway does."""
+    """Asks one question after another, as the gateway does."""
 
     def __init__(self, price: Price | None = FREE_CACHE, window: int = 0, max_context_tokens: int = 0) -> None:
         self.provider = ScriptedTurns("one", ["It is so [ref:1]."], window=window)
@@ -59,7 +59,7 @@ def text_of(events: Sequence[object]) -> str:
     return "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
 
 
-async def test_each_prompt_begins_as_the_one_before() -> None:
+async def test_each_prompt_begins_like_the_one_before() -> None:
     talk = Conversation()
     for turn, passages in enumerate([(1, 2, 3), (2, 4), (4, 2), (5,), ()]):
         await talk.ask(f"Question {turn}?", passages)
@@ -81,7 +81,7 @@ async def test_markers_get_the_readers_numbers() -> None:
     events = await talk.ask("Second?", (4, 2), "Fact 4 is so [ref:4]. Fact 2 is so [ref:2]. Fact 1 is so [ref:1].")
     started = next(event for event in events if isinstance(event, pb.Started))
     assert [(citation.number, citation.passage_index) for citation in started.citations] == [(1, 0), (2, 1)]
-    # The third was given with another question: its number would mean another passage here.
+    # The third passage came with another question: its number means another passage here.
     assert text_of(events) == "Fact 4 is so [ref:1]. Fact 2 is so [ref:2]. Fact 1 is so."
     verified = [event for event in events if isinstance(event, pb.VerifiedCitation)]
     assert [(event.number, event.sentence_verdict) for event in verified] == [
@@ -94,16 +94,16 @@ async def test_markers_get_the_readers_numbers() -> None:
 
 
 @pytest.mark.parametrize("price", [None, Price(Decimal(2), Decimal(1), Decimal(2), Decimal(8))])
-async def test_where_it_does_not_pay_earlier_questions_stand_alone(price: Price | None) -> None:
+async def test_if_it_does_not_pay_earlier_questions_have_no_passages(price: Price | None) -> None:
     talk = Conversation(price)
     await talk.ask("First?", (1, 2))
     await talk.ask("Second?", (3,))
     assert [message.content for message in talk.tasks[1].messages[1:3]] == ["First?", "It is so."]
     assert "[1] T3" in talk.tasks[1].messages[-1].content
-    assert talk.tasks[1].reused == (price is not None)  # its own passages may stay
+    assert talk.tasks[1].reused == (price is not None)  # its own passages may be retained
 
 
-async def test_keeping_never_costs_a_passage_that_was_found() -> None:
+async def test_retained_passages_never_displace_found_ones() -> None:
     alone, talk = Conversation(max_context_tokens=700), Conversation(max_context_tokens=700)
     await talk.ask("First?", (1, 2, 3, 4))
     for conversation in (alone, talk):
@@ -113,7 +113,7 @@ async def test_keeping_never_costs_a_passage_that_was_found() -> None:
     assert not any("T1" in message.content for message in talk.tasks[-1].messages)
 
 
-def test_too_many_go_by_halves_so_that_most_prompts_begin_alike() -> None:
+def test_half_are_dropped_at_a_time_so_that_most_prompts_begin_alike() -> None:
     history: list[Message] = []
     begins: list[str] = []
     for turn in range(1, 31):
@@ -122,18 +122,22 @@ def test_too_many_go_by_halves_so_that_most_prompts_begin_alike() -> None:
         assert 0 < earlier.tokens <= 1_600
         begins.append("".join(message.content for message in earlier.messages))
     changes = sum(not later.startswith(earlier) for earlier, later in pairwise(begins))
-    assert 3 <= changes <= 6  # at each turn it would be 20
+    assert 3 <= changes <= 6  # dropping at each turn would make it 20
 
 
-def test_where_passages_may_stay() -> None:
-    def may_stay(*price: str, remote: bool = True, layout: pb.ContextFormat = pb.CONTEXT_FORMAT_NUMBERED) -> bool:
+def test_when_passages_may_be_retained() -> None:
+    def may_be_retained(
+        *price: str, remote: bool = True, layout: pb.ContextFormat = pb.CONTEXT_FORMAT_NUMBERED
+    ) -> bool:
         known = Price(*map(Decimal, price)) if price else None
         return cache_price(ModelInfo("p", "m", remote=remote, price=known), layout) is not None
 
-    assert may_stay("2", "0.2", "2", "8")
-    assert may_stay("2", "1", "2", "8")
-    assert not may_stay("2", "2", "2", "8")  # no cache that is cheaper
-    assert not may_stay()
-    assert not may_stay("0", "0", "0", "0")  # a server of one's own
-    assert not may_stay("2", "0.2", "2", "8", remote=False)
-    assert not may_stay("2", "0.2", "2", "8", layout=pb.CONTEXT_FORMAT_TYPED)  # says how well a passage fits
+    assert may_be_retained("2", "0.2", "2", "8")
+    assert may_be_retained("2", "1", "2", "8")
+    assert not may_be_retained("2", "2", "2", "8")  # reading from the cache isn't cheaper
+    assert not may_be_retained()
+    assert not may_be_retained("0", "0", "0", "0")  # a self-hosted server
+    assert not may_be_retained("2", "0.2", "2", "8", remote=False)
+    assert not may_be_retained(
+        "2", "0.2", "2", "8", layout=pb.CONTEXT_FORMAT_TYPED
+    )  # this layout shows each passage's score

@@ -1,4 +1,4 @@
-"""Who is asked again, who takes over, and what the ledger and the client see of it."""
+"""Retries and fallbacks, and their traces in the ledger and the stream."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from scripted_chat import ScriptedTurns, Step
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
-async def test_the_same_provider_is_asked_again(error: CitewireError) -> None:
+async def test_the_same_provider_is_retried(error: CitewireError) -> None:
     first, two = ScriptedTurns("one", [error], [error], answer("one")), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(first, two)
     before = sample("citewire_generator_retries_total", provider="one", reason=error.reason)
@@ -58,7 +58,7 @@ async def test_the_same_provider_is_asked_again(error: CitewireError) -> None:
 
 
 @pytest.mark.parametrize(("error", "calls"), [(DOWN, 3), (BROKEN, 3), (KEY, 1), (REJECTED, 1), (LIMITED, 1), (LATE, 1)])
-async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None:
+async def test_the_next_provider_takes_over(error: CitewireError, calls: int) -> None:
     first, two = ScriptedTurns("one", [error]), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(first, two)
     labels = {"provider": "one", "next_provider": "two", "reason": error.reason}
@@ -100,7 +100,7 @@ async def test_after_a_tool_result_an_answer_may_be_empty() -> None:
     assert (harness.text, harness.rows) == ("", [("one", "done")])
 
 
-async def test_everybody_fails() -> None:
+async def test_all_providers_fail() -> None:
     first, two, three = (
         ScriptedTurns("one", [DOWN]),
         ScriptedTurns("two", [KEY]),
@@ -115,7 +115,7 @@ async def test_everybody_fails() -> None:
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN, LATE, LIMITED])
-async def test_after_the_first_token_nobody_takes_over(error: CitewireError) -> None:
+async def test_after_the_first_token_no_provider_takes_over(error: CitewireError) -> None:
     first, two = ScriptedTurns("one", ["one ", error], answer("one")), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(first, two)
     assert (await harness.fails()).reason == error.reason
@@ -123,7 +123,7 @@ async def test_after_the_first_token_nobody_takes_over(error: CitewireError) -> 
     assert (len(first.tasks), len(two.tasks)) == (1, 0)
 
 
-async def test_nor_while_the_first_words_are_held_back() -> None:
+async def test_no_provider_takes_over_while_the_first_words_are_held_back() -> None:
     first, two = (
         ScriptedTurns("one", ["The documents ", DOWN], answer("one")),
         ScriptedTurns("two", answer("two")),
@@ -133,7 +133,7 @@ async def test_nor_while_the_first_words_are_held_back() -> None:
     assert (len(first.tasks), len(two.tasks)) == (1, 0)
 
 
-async def test_a_provider_that_stalls_is_left_within_its_time() -> None:
+async def test_a_stalled_provider_is_abandoned_within_its_time_limit() -> None:
     first, two = ScriptedTurns("one", [asyncio.Event()]), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(first, two)
     began = asyncio.get_running_loop().time()
@@ -143,8 +143,8 @@ async def test_a_provider_that_stalls_is_left_within_its_time() -> None:
     assert harness.rows == [("one", "PROVIDER_TIMEOUT"), ("two", "done")]
 
 
-async def test_retries_share_the_time_of_the_first_token() -> None:
-    """The second attempt stalls: it gets what the first one and the wait have left."""
+async def test_retries_share_the_time_limit_of_the_first_token() -> None:
+    """The second attempt stalls: it gets the time that the first one and the pause have left."""
     slow = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=0.2)
     seconds: list[float] = []
     for _ in range(3):
@@ -154,11 +154,11 @@ async def test_retries_share_the_time_of_the_first_token() -> None:
         assert (await harness.fails()).reason == "PROVIDER_TIMEOUT"
         seconds.append(asyncio.get_running_loop().time() - began)
         assert len(first.tasks) == 2
-    # Its own time would end after 0.5. The shortest counts: the machine may be busy.
+    # A full time limit would end after 0.5 s. The shortest time counts: the machine may be busy.
     assert 0.3 <= min(seconds) < 0.45
 
 
-async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
+async def test_a_provider_with_an_open_breaker_is_skipped() -> None:
     first, two = ScriptedTurns("one", [LATE]), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(first, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
     for _ in range(3):
@@ -170,7 +170,7 @@ async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
     assert len(harness.rows) == 5
 
 
-async def test_an_open_breaker_without_a_chain_says_when() -> None:
+async def test_an_open_breaker_without_fallbacks_says_when_to_retry() -> None:
     harness = EngineHarness(ScriptedTurns("one", [LATE]), breaker=BreakerPolicy(failures=1, open_seconds=60))
     await harness.fails()
     error = await harness.fails()
@@ -179,7 +179,7 @@ async def test_an_open_breaker_without_a_chain_says_when() -> None:
     assert 59 < error.retry_after <= 60
 
 
-async def test_quoting_can_take_over_and_costs_nothing() -> None:
+async def test_the_extractive_provider_can_take_over_and_costs_nothing() -> None:
     harness = EngineHarness(ScriptedTurns("one", [DOWN]), Extractive())
     await harness.ask(passages=(make_passage(1, 1, "It is said that refunds take 14 days."),))
     assert harness.completed.provider == "extractive"
@@ -236,7 +236,7 @@ async def test_a_failure_names_provider_and_model_in_error_and_step() -> None:
     assert "one/one-model" in notice.text
 
 
-async def test_a_temperature_that_has_no_effect_is_said() -> None:
+async def test_a_temperature_without_effect_is_reported() -> None:
     harness = EngineHarness(ScriptedTurns("one", answer("one")))
     await harness.ask(passages=PASSAGES, temperature=0.5)
     (notice,) = [event for event in harness.events if isinstance(event, pb.Notice)]
@@ -255,7 +255,7 @@ async def test_a_second_overflow_is_an_error_and_nothing_was_shown() -> None:
     assert (len(first.tasks), harness.events) == (2, [])
 
 
-async def test_after_a_takeover_started_names_who_answers() -> None:
+async def test_after_a_failover_started_names_the_answering_provider() -> None:
     first, two = ScriptedTurns("one", [KEY], guessed=True), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(first, two)
     await harness.ask()
@@ -292,7 +292,7 @@ async def test_a_requests_chain_replaces_the_servers() -> None:
         await harness.ask(fallbacks=("four",))
 
 
-async def test_a_tenants_own_provider_has_no_chain_but_its_own() -> None:
+async def test_a_tenants_own_provider_has_only_its_own_fallbacks() -> None:
     first, mine, other = (
         ScriptedTurns("one", answer("one")),
         ScriptedTurns("mine", [KEY]),
@@ -323,7 +323,7 @@ def test_an_unknown_fallback_is_refused_at_start() -> None:
 
 
 @pytest.mark.parametrize("pieces", [["x" * 1_000], ["x" * 7] * 200, ["x" * 60, ("y" * 50, "z" * 50)]])
-async def test_an_answer_is_cut_at_its_limit_of_characters_and_the_provider_is_left(pieces: list[Step]) -> None:
+async def test_an_answer_is_cut_at_its_character_limit_and_the_call_ended(pieces: list[Step]) -> None:
     provider = ScriptedTurns("one", [*pieces, asyncio.Event()])
     harness = EngineHarness(provider, limits=replace(FAST, max_chars=100))
     await harness.ask()
@@ -335,7 +335,7 @@ async def test_an_answer_is_cut_at_its_limit_of_characters_and_the_provider_is_l
     assert row.usage.estimated
 
 
-async def test_others_go_on_while_a_long_delta_is_filtered() -> None:
+async def test_other_tasks_run_while_a_long_delta_is_filtered() -> None:
     harness = EngineHarness(ScriptedTurns("one", ["[1 " * 20_000]))
     turns = 0
 

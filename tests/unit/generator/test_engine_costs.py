@@ -1,4 +1,4 @@
-"""What the engine's calls cost: what the ledger has of answers, failures and those who left."""
+"""The costs of the engine's calls: ledger rows of answers, failures and cancelled calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_spent_budget_is_the_end() -> None:
     assert (len(first.tasks), len(two.tasks), harness.rows) == (0, 0, [])
 
 
-async def test_leaving_settles_what_was_received() -> None:
+async def test_leaving_settles_the_received_tokens() -> None:
     first = ScriptedTurns("one", ["one two three four ", asyncio.Event()])
     harness = EngineHarness(first)
     question_task = asyncio.create_task(harness.ask())
@@ -52,7 +52,7 @@ async def test_leaving_settles_what_was_received() -> None:
     assert call.usage.input_tokens == call.new.input_tokens > 100
 
 
-async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None:
+async def test_the_ledger_has_the_reported_usage_and_the_price() -> None:
     harness = EngineHarness(ScriptedTurns("one", answer("one")))
     await harness.ask()
     (call,) = harness.ledger.rows
@@ -66,7 +66,7 @@ async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None
 @pytest.mark.parametrize(
     ("error", "billed"), [(DOWN, False), (KEY, False), (LIMITED, False), (LATE, True), (BROKEN, True)]
 )
-async def test_a_prompt_that_was_not_taken_costs_nothing(error: CitewireError, billed: bool) -> None:
+async def test_a_prompt_that_was_not_accepted_costs_nothing(error: CitewireError, billed: bool) -> None:
     harness = EngineHarness(ScriptedTurns("one", [error]))
     await harness.fails()
     for row in harness.ledger.rows:
@@ -74,7 +74,7 @@ async def test_a_prompt_that_was_not_taken_costs_nothing(error: CitewireError, b
         assert (row.usage.input_tokens, row.usage.estimated) == ((row.new.input_tokens, True) if billed else (0, False))
 
 
-async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
+async def test_an_error_after_the_first_token_costs_the_received_tokens() -> None:
     harness = EngineHarness(ScriptedTurns("one", ["one two three ", DOWN]))
     await harness.fails()
     (row,) = harness.ledger.rows
@@ -94,7 +94,7 @@ async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
 
 
 @pytest.mark.parametrize("turn", [[DOWN], [KEY], [LIMITED], ["no question"], ["Only one?"]])
-async def test_where_no_model_suggests_questions_they_come_from_the_passages(turn: list[Any]) -> None:
+async def test_if_no_model_suggests_questions_they_come_from_the_passages(turn: list[Any]) -> None:
     passages = [
         make_passage(1, 1, "Express shipping costs 9.90 EUR and takes one day.", section="Express shipping"),
         make_passage(2, 1, "Refunds take 14 days after the parcel has arrived.", section="Refunds"),
@@ -107,7 +107,7 @@ async def test_where_no_model_suggests_questions_they_come_from_the_passages(tur
     assert "What is said about Refunds?" in suggestions.questions
 
 
-async def test_suggestions_from_passages_come_before_the_callers_time_is_over() -> None:
+async def test_suggestions_from_passages_come_before_the_callers_deadline() -> None:
     never = asyncio.Event()
     harness = EngineHarness(ScriptedTurns("one", [never]))
     passages = [make_passage(1, 1, "Refunds take 14 days.", section="Refunds")]

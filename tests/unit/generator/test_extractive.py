@@ -67,7 +67,7 @@ def ask(question: str, passages: tuple[pb.Passage, ...] = HANDBOOK, **policy: ob
             "You can return a product within 30 days of delivery. [ref:1]",
         ),
         ("What does express shipping cost?", "Express shipping costs 12.50 EUR. [ref:2]"),
-        # A marker covers the item that it stands in, so each has one.
+        # A marker covers the item that it is in, so each item has one.
         (
             "Who is the head of support?",
             "- name: Ann Miller [ref:3]\n- role: Head of Support [ref:3]\n- city: Lyon [ref:3]",
@@ -79,7 +79,7 @@ def test_it_quotes_the_best_sentence_with_its_marker(question: str, expected: st
     assert ask(question, marker_style=pb.MARKER_STYLE_REF).startswith(expected)
 
 
-def test_what_has_no_full_stop_does_not_run_into_the_next_sentence() -> None:
+def test_a_line_without_a_full_stop_does_not_run_into_the_next() -> None:
     answer = ask("What are topological spaces?", SPACES, marker_style=pb.MARKER_STYLE_REF)
     assert "1.1 Topological spaces [ref:1]" in answer.split("\n\n")
     assert len(answer.split("\n\n")) > 1
@@ -117,7 +117,7 @@ def test_the_policys_threshold_decides() -> None:
     assert quote(question, (), make_policy(answerable_threshold=0.0), load_weights()).score is None
 
 
-def test_general_knowledge_is_nothing_that_it_has() -> None:
+def test_it_has_no_general_knowledge() -> None:
     answer = quote("Hello there!", (), make_policy(grounding=pb.GROUNDING_OPEN), load_weights())
     assert answer.answered
     assert answer.text.startswith("No language model is set up here")
@@ -144,19 +144,19 @@ def test_not_found_suggests_questions_that_would_be_answered() -> None:
         assert not ask(question, HANDBOOK[:3]).startswith(NOT_FOUND_SENTENCE)
 
 
-def test_a_document_cannot_mint_a_citation() -> None:
+def test_a_document_cannot_forge_a_citation() -> None:
     text = "The rebate is 5 percent [ref:7][SOURCE 2]. Other things are other things."
     answer = ask("What is the rebate?", (make_passage(1, 1, text, similarity=0.7),), marker_style=pb.MARKER_STYLE_REF)
     assert answer == "The rebate is 5 percent (ref:7)(SOURCE 2). [ref:1]"
 
 
-def test_what_overlapping_chunks_share_is_quoted_once() -> None:
+def test_the_overlap_of_chunks_is_quoted_once() -> None:
     text = "The rebate is 5 percent of the price for all members."
     twice = (make_passage(1, 1, text, similarity=0.7), make_passage(2, 1, f"{text} It ends in May.", similarity=0.7))
     assert ask("What is the rebate for members?", twice).count("5 percent") == 1
 
 
-def test_many_passages_are_read_by_what_they_share_with_the_question() -> None:
+def test_of_many_passages_those_with_words_of_the_question_are_read() -> None:
     others = tuple(make_passage(n, n, f"Nothing of note happened on day {n}. Weather was fine.") for n in range(1, 600))
     answer = ask("What does express shipping cost?", (*others, HANDBOOK[1]), marker_style=pb.MARKER_STYLE_REF)
     assert answer == "Express shipping costs 12.50 EUR. [ref:600]"
@@ -195,7 +195,7 @@ async def test_the_same_question_gets_the_same_answer() -> None:
     assert len({tuple(texts) for texts, _ in answers}) == 1
 
 
-async def test_a_stream_can_be_left() -> None:
+async def test_a_stream_can_be_closed_early() -> None:
     events = Extractive().stream(task_for("How long does shipping take?"))
     assert isinstance(await anext(events), Delta)
     await events.aclose()
@@ -248,7 +248,7 @@ def test_even_a_poor_passage_gives_two_questions(passage: pb.Passage) -> None:
         "東京は日本の首都です。人口は約1400万人です。",
     ],
 )
-def test_what_is_suggested_is_answered_in_its_language(text: str, title: str) -> None:
+def test_suggested_questions_are_answered_in_their_language(text: str, title: str) -> None:
     passage = make_passage(1, 1, text, title=title)
     questions = suggest_from_passages((passage,), 3)
     assert questions
@@ -256,7 +256,7 @@ def test_what_is_suggested_is_answered_in_its_language(text: str, title: str) ->
         assert NOT_FOUND_SENTENCE not in ask(question, (passage,)), question
 
 
-def test_a_programs_words_are_no_topics() -> None:
+def test_identifiers_of_a_program_are_no_topics() -> None:
     program = 'class SeatHold:\n    def confirm(self, seat):\n        raise Error("Seat")\n    return True'
     code = make_passage(1, 1, program, title="hold.py", file_name="hold.py", section="SeatHold")
     text = make_passage(
@@ -288,11 +288,11 @@ def test_no_topics_no_suggestions() -> None:
         "What is X?\nwhat is x?\nWho is Y?\nNo question.",
     ],
 )
-def test_questions_are_read_from_what_a_model_writes(text: str) -> None:
+def test_questions_are_read_from_a_models_text(text: str) -> None:
     assert read_questions(text, 5) == ("What is X?", "Who is Y?")
 
 
-def test_reading_keeps_to_the_count_and_avoids_the_question() -> None:
+def test_reading_limits_the_count_and_leaves_out_the_question() -> None:
     assert read_questions("A?\nB?\nC?\nD?", 2, avoid="b?") == ("A?", "C?")
     assert read_questions("[not json", 2) == ()
 

@@ -1,4 +1,4 @@
-"""Whatever a model writes takes linear work in every reader and step of the verification: counted, not timed."""
+"""Every reader and verification step does linear work on any answer of a model: counted, not timed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from steps import count_steps
 
 SHORT, LONG = 2_000, 8_000
 MOST = 8
-"""Times as many steps for four times the text; what is quadratic takes sixteen times as many."""
+"""The largest growth in steps for four times the text; quadratic work takes sixteen times as many."""
 LEAST = 20 * SHORT
-"""Steps below which growth says nothing."""
+"""The number of steps below which growth means nothing."""
 PIECE = 7
 PASSAGES = [Passage("Refunds take 14 days. The cat sat on the mat.")]
 
@@ -113,7 +113,7 @@ def test_work_is_linear_in_any_mixture(units: list[str]) -> None:
         assert_linear(READERS[name], "".join(units))
 
 
-def test_the_counter_notices_what_is_quadratic() -> None:
+def test_the_counter_detects_quadratic_work() -> None:
     def quadratic(text: str) -> None:
         for start in range(0, len(text), 100):
             without_markers(Message(Role.ASSISTANT, text[start:]))

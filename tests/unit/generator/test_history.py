@@ -1,4 +1,4 @@
-"""What of a conversation reaches the model: within its budget, the latest whole, older ones shortened."""
+"""The part of a conversation that reaches the model: within its budget, the latest messages whole, older ones cut."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PASSAGE = make_passage(1, 1, "Refunds take 14 days.", title="Terms")
 
 
 def turns(count: int, words: int) -> tuple[Message, ...]:
-    """`count` messages, each of a first sentence and `words` more words."""
+    """`count` messages, each with a first sentence and `words` more words."""
     return tuple(
         Message(Role.ASSISTANT if n % 2 else Role.USER, f"Sentence {n}. " + "more words " * (words // 2))
         for n in range(count)
     )
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_messages_that_fit_stay_unchanged() -> None:
     history = turns(4, 10)
     exactly = estimate_messages(history)
     for tokens in (None, exactly):
@@ -36,7 +36,7 @@ def test_what_fits_stays_as_it_is() -> None:
     assert fitted.shortened + fitted.dropped > 0
 
 
-def test_the_latest_stay_whole_and_older_ones_say_how_they_began() -> None:
+def test_the_latest_stay_whole_and_older_ones_are_cut_to_their_beginning() -> None:
     history = turns(10, 200)
     fitted = fit_history(history, 1_000, shorten=True)
     whole = [message for message in fitted.messages if message in history]
@@ -48,7 +48,7 @@ def test_the_latest_stay_whole_and_older_ones_say_how_they_began() -> None:
     assert [message.role for message in fitted.messages] == [message.role for message in history[fitted.dropped :]]
 
 
-def test_markers_of_shortened_answers_are_gone() -> None:
+def test_markers_of_shortened_answers_are_removed() -> None:
     history = (Message(Role.ASSISTANT, "It is 5 [ref:3]. " + "word " * 1_000), Message(Role.USER, "Why?"))
     assert fit_history(history, 100, shorten=True).messages[0].content == "It is 5. …"
 
@@ -97,7 +97,7 @@ async def test_system_prompt_and_history_take_1500_tokens_together(count: int) -
         assert len(messages) == 2 + count
 
 
-async def test_no_budget_is_the_whole_list() -> None:
+async def test_without_a_budget_all_messages_are_sent() -> None:
     history = turns(60, 100)
     messages, notices = await ask(history, 0)
     assert messages[1:-1] == history

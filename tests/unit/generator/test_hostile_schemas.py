@@ -1,4 +1,4 @@
-"""Schemas and answers made to take for ever, or to break what reads them: refused, or read in a bounded time."""
+"""Schemas and answers made to take for ever or to break their readers: refused, or read in a bounded time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from machine_speed import slowness
 from scripted_chat import ScriptedChat
 
 LIMIT, AT_MOST = 0.25, 1.5
-"""Seconds of computing: the limit in these tests, and with what can't be interrupted."""
+"""Seconds of computing: the limit in these tests, and the most including steps that can't be interrupted."""
 BACKTRACKS: dict[str, Any] = {"patternProperties": {"^(a+)+$": {}}}
 DOUBLED: dict[str, Any] = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {}}
 TWICE = {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}
@@ -69,7 +69,7 @@ def test_refused(schema: object, why: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "9" * 5_000])
-def test_numbers_that_are_none(number: str) -> None:
+def test_invalid_numbers_are_refused(number: str) -> None:
     with pytest.raises(SchemaError, match=r"number|isn't JSON"):
         AnswerSchema(f'{{"const": {number}}}')
 
@@ -83,7 +83,7 @@ def test_numbers_that_are_none(number: str) -> None:
         ({"items": {"enum": [*range(9_000)]}}, json.dumps([10_000] * 20_000)),
     ],
 )
-def test_what_takes_long_to_compare_is_given_up(schema: object, answer: str) -> None:
+def test_comparisons_that_take_long_are_given_up(schema: object, answer: str) -> None:
     with bounded(), pytest.raises(NotJsonError):
         AnswerSchema(json.dumps(schema)).read(answer)
 
@@ -125,7 +125,7 @@ def filled(schema: object) -> Filled:
         {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}, "minItems": 1},
     ],
 )
-def test_quotations_are_given_up_where_the_ways_to_fill_a_schema_double(schema: object) -> None:
+def test_quotations_are_given_up_if_the_ways_to_fill_a_schema_double(schema: object) -> None:
     with bounded():
         assert "can be filled in too many ways" in filled(schema).refusal
 
@@ -139,7 +139,7 @@ def test_quotations_are_given_up_where_the_ways_to_fill_a_schema_double(schema: 
         ({"type": "string", "maxLength": 7.0}, "It came"),
     ],
 )
-def test_quotations_fill_whatever_the_standard_takes(schema: object, value: object) -> None:
+def test_quotations_fill_whatever_the_standard_accepts(schema: object, value: object) -> None:
     assert json.loads(filled(schema).text or "null") == value, filled(schema)
 
 
@@ -153,7 +153,7 @@ def test_pointers_of_long_names_are_left_out() -> None:
     assert [len(pointer) <= MAX_POINTER for pointer, *_ in scalars(deep)] == [True]
 
 
-async def test_others_go_on_while_an_answer_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_while_an_answer_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = {"items": {"anyOf": [{"const": n} for n in range(900)]}}
     provider = ScriptedChat(json.dumps([*range(8_000)]))
     request = pb.GenerateRequest(
@@ -161,7 +161,7 @@ async def test_others_go_on_while_an_answer_is_compared(monkeypatch: pytest.Monk
         passages=[make_passage(1, 1, "Revenue grew.")],
         format=pb.AnswerFormat(name="answer", schema_json=json.dumps(schema)),
     )
-    AnswerSchema(request.format.schema_json)  # what it takes to load
+    AnswerSchema(request.format.schema_json)  # loads the library
     history, route = generate_from_proto(request)
     with measured_holds(monkeypatch) as holds:
         events = [event async for event in Answers(Registry([provider])).generate(request, history, route)]

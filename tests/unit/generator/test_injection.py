@@ -1,4 +1,4 @@
-"""Documents that carry instructions: quoted at most, never obeyed, never out of their tags, never citing."""
+"""Documents that contain instructions: quoted at most, never obeyed, always inside their tags, never citing."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ FRAGMENTS = st.sampled_from(
 @example("[ref1]")
 @example("［ｒｅｆ：１］")
 @example("[SOURCE 2, " + "x" * 60)
-def test_no_quotation_of_a_document_cites(text: str) -> None:
-    # As a model would quote it: whole, and closed where the document left it open.
+def test_markers_quoted_from_a_document_are_no_citations(text: str) -> None:
+    # As a model might quote it: whole, and with an open marker closed.
     for quoted in (defuse(text), defuse(text) + "]"):
         for style in (MarkerStyle.REF, MarkerStyle.SOURCE):
             markers = MarkerFilter(style, 1_000_000)
@@ -102,5 +102,5 @@ def test_recorded_attacks(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("attack", HOSTILE)
 @pytest.mark.parametrize("text", ["{0} The price is 5 EUR.", "The price is 5 EUR. {0}", "The price {0} is 5 EUR."])
-def test_attacks_on_the_prompts_frame(attack: str, text: str) -> None:
+def test_attacks_on_the_prompts_structure(attack: str, text: str) -> None:
     check("What is the price?", text.format(attack))

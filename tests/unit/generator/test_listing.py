@@ -1,4 +1,4 @@
-"""A list of saved documents as the extractive provider's answer: each with its marker, the latest first."""
+"""A list of saved documents as the extractive provider's answer: each with its marker, latest first."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_topic_chooses_among_them() -> None:
     assert ask("What did I save about quantum computers?", topic="quantum computers").startswith(NOT_FOUND_SENTENCE)
 
 
-def test_what_is_listed_is_supported_by_what_it_cites() -> None:
+def test_listed_documents_are_supported_by_their_citations() -> None:
     passages = [Passage(item.text, headings=item.title) for item in ITEMS]
     verified = verify(ask("What did I save this week?"), passages, markers=MarkerStyle.REF).citations
     assert [citation.number for citation in verified] == [4, 2, 1]

@@ -1,4 +1,4 @@
-"""No answer holds the event loop for long, however hostile its text and however a provider cuts it."""
+"""No answer blocks the event loop for long, however hostile its text and however a provider cuts it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scripted_chat import ScriptedChat
 
 MOST_MS = 5.0
 TRIES = 8
-"""On a shared machine processor time doubles at times: the least counts."""
+"""The least of the tries counts, as processor time sometimes doubles on a shared machine."""
 CHARS = 24_000
 PASSAGE = "The limit is 500 euros per day if the tenant must not pay at least 500 euros. " * 60
 UNITS = (
@@ -39,7 +39,7 @@ async def read(generator: Generator) -> None:
 
 @pytest.mark.parametrize("size", [3, 64, CHARS])
 @pytest.mark.parametrize("unit", UNITS)
-async def test_a_hostile_answer_holds_the_loop_for_milliseconds(
+async def test_a_hostile_answer_blocks_the_loop_only_for_milliseconds(
     unit: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (unit * CHARS)[:200]
@@ -52,7 +52,7 @@ async def test_a_hostile_answer_holds_the_loop_for_milliseconds(
             yield End(FinishReason.STOP, Usage())
 
     generator = Generator(Registry([Burst()]))
-    await read(generator)  # tables that are made once
+    await read(generator)  # fills tables that are made once
     text = (unit * CHARS)[:CHARS]
     worst: list[float] = []
     while len(worst) < TRIES and min(worst, default=MOST_MS) >= MOST_MS:
@@ -62,7 +62,7 @@ async def test_a_hostile_answer_holds_the_loop_for_milliseconds(
     assert min(worst) < MOST_MS
 
 
-async def test_a_burst_of_events_holds_the_loop_for_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_burst_of_events_blocks_the_loop_only_for_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     event = json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})
     end = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
 
@@ -84,7 +84,7 @@ async def test_a_burst_of_events_holds_the_loop_for_milliseconds(monkeypatch: py
                 async for message in provider.stream(task):
                     deltas += len(message.texts) if isinstance(message, Delta) else 0
             assert deltas == 10_000
-            # The first holds open the connection.
+            # The first hold includes opening the connection.
             worst.append(sorted(holds)[-3])
         await provider.close()
     assert min(worst) < MOST_MS

@@ -1,4 +1,4 @@
-"""Events of providers in which anything stands where something else should: read, or refused as their fault."""
+"""Providers' events with values of unexpected types anywhere: read, or refused as the provider's fault."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def replaced(value: object, path: tuple[str | int, ...], odd: object) -> Any:  #
 
 
 @pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
-def test_whatever_stands_in_an_event(kind: type[AnswerReader]) -> None:
+def test_any_value_anywhere_in_an_event(kind: type[AnswerReader]) -> None:
     frame = b"%s\n" if kind is OllamaStream else b"data: %s\n\n"
     read = 0
     for index, event in enumerate(EVENTS[kind]):
@@ -95,9 +95,9 @@ def test_whatever_stands_in_an_event(kind: type[AnswerReader]) -> None:
                     read += 1
                 with suppress(CitewireError):
                     kind("test").whole(json.dumps(events[-1]).encode())
-    assert read > 50, "most are odd in a place that doesn't matter"
+    assert read > 50, "most odd values are in a place that doesn't matter"
 
 
-def test_calls_without_text_count_so_that_they_end() -> None:
+def test_tool_calls_without_text_count_towards_the_limit() -> None:
     assert len(Delta((), (pb.ToolCallDelta(), pb.ToolCallDelta(index=0)))) == 2
     assert len(Delta(("ab",), (pb.ToolCallDelta(id="x" * 100, name="f", arguments="{}"),))) == 105

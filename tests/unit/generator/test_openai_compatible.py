@@ -1,4 +1,4 @@
-"""The openai-compatible provider against a server that does what it is told, over real sockets."""
+"""The openai-compatible provider against a scripted server over real sockets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def good(exchange: Exchange) -> None:
     await exchange.send(delta_event("Hel") + delta_event("lo") + delta_event(None, "stop") + usage_event(5, 2) + DONE)
 
 
-async def test_what_is_sent_and_what_comes_back() -> None:
+async def test_the_request_and_the_answer() -> None:
     upstream = RawUpstream(good)
     async with upstream.running() as base, provider(base) as made:
         deltas, end = await collect(made)
@@ -90,7 +90,7 @@ async def test_what_is_sent_and_what_comes_back() -> None:
     }
 
 
-async def test_without_a_key_none_is_sent_and_defaults_stay_the_servers() -> None:
+async def test_without_a_key_none_is_sent_and_the_servers_defaults_apply() -> None:
     upstream = RawUpstream(good)
     async with upstream.running() as base, provider(base, key=None) as made:
         await collect(made, ChatTask("m", ()))
@@ -98,7 +98,7 @@ async def test_without_a_key_none_is_sent_and_defaults_stay_the_servers() -> Non
     assert not {"max_tokens", "temperature"} & upstream.requests[0].body.keys()
 
 
-async def test_tokens_come_as_they_come() -> None:
+async def test_tokens_are_passed_on_as_they_arrive() -> None:
     first = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -150,7 +150,7 @@ async def test_retry_after_is_passed_on() -> None:
     assert (await failure(limit)).retry_after == 17
 
 
-async def test_a_prompt_that_a_filter_refused_ends_as_that() -> None:
+async def test_a_prompt_refused_by_a_filter_ends_with_that_reason() -> None:
     async def refuse(exchange: Exchange) -> None:
         await exchange.head(400, "application/json")
         await exchange.send(json.dumps({"error": {"code": "content_filter", "message": SECRET}}).encode())
@@ -218,7 +218,7 @@ async def test_time_limits(behave: Callable[[Exchange], Awaitable[None]], limits
     assert time.monotonic() - started < BUSY_SECONDS
 
 
-async def test_a_slow_reader_is_not_the_providers_silence() -> None:
+async def test_a_slow_reader_is_not_taken_for_a_silent_provider() -> None:
     async def quick(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.delta("a")
@@ -296,7 +296,7 @@ async def test_an_error_in_the_stream() -> None:
     assert (await failure(fail)).reason == "PROVIDER_UNAVAILABLE"
 
 
-async def test_what_comes_after_the_end_can_be_missing() -> None:
+async def test_events_after_the_end_may_be_missing() -> None:
     async def end_and_stall(exchange: Exchange) -> None:
         await exchange.head()
         await exchange.send(delta_event("a") + delta_event(None, "length"))
@@ -306,7 +306,7 @@ async def test_what_comes_after_the_end_can_be_missing() -> None:
     assert (text, end) == ("a", End(FinishReason.LENGTH))
 
 
-async def test_a_completion_in_one_piece_is_taken() -> None:
+async def test_a_completion_in_one_piece_is_accepted() -> None:
     async def whole(exchange: Exchange) -> None:
         await exchange.head(kind="application/json")
         body = {
@@ -346,7 +346,7 @@ async def test_leaving_closes_the_socket_at_once(tokens_first: int) -> None:
             await gone.wait()
 
 
-async def test_a_connection_serves_again_after_a_whole_stream() -> None:
+async def test_a_connection_is_used_again_after_a_whole_stream() -> None:
     connections = 0
 
     async def keep_alive(exchange: Exchange) -> None:
@@ -362,7 +362,7 @@ async def test_a_connection_serves_again_after_a_whole_stream() -> None:
 
     async with RawUpstream(keep_alive).running() as base, provider(base) as made:
         first = await collect(made)
-        # The same connection takes the second request; this server reads no second one, so it is silent.
+        # The second request uses the same connection; this server doesn't read it, so it is silent.
         with pytest.raises(CitewireError) as caught:
             await collect(made)
     assert first[1].finish_reason is FinishReason.STOP

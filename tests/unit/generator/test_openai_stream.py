@@ -1,4 +1,4 @@
-"""OpenAI's stream format: what servers leave out, add and get wrong. Recorded streams are in test_transcripts.py."""
+"""OpenAI's stream format: fields that servers omit, add or get wrong. Recorded streams are in test_transcripts.py."""
 
 import json
 
@@ -73,7 +73,7 @@ def test_a_finish_reason_error_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"data: {\n\n", b"data: nonsense\n\n", b"data: \xff\xfe\n\n"])
-def test_what_is_not_json_breaks_the_stream(raw: bytes) -> None:
+def test_invalid_json_breaks_the_stream(raw: bytes) -> None:
     with pytest.raises(Unavailable) as caught:
         OpenAiStream("test").feed(raw)
     assert caught.value.reason == "PROVIDER_STREAM_BROKEN"

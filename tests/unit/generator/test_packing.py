@@ -1,4 +1,4 @@
-"""Context assembly: order, numbers, budgets to the character, layouts, text that poses as ours."""
+"""Context assembly: order, numbers, budgets to the character, layouts, text that imitates our labels."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -19,7 +19,7 @@ def passage(text: str, number: int = 1, **fields: object) -> pb.Passage:
 
 
 def labelled(length: int, number: int, file_name: str = "a.txt") -> pb.Passage:
-    """A passage whose whole block, label and line ends included, has `length` characters."""
+    """A passage whose block has `length` characters, including the label and line ends."""
     frame = len(f"[SOURCE {number}] {file_name}\n\n\n")
     return passage("x" * (length - frame), number, file_name=file_name)
 
@@ -98,7 +98,7 @@ def test_a_first_passage_over_the_token_budget_is_cut_in_proportion() -> None:
     assert context.tokens <= 101
 
 
-def test_a_first_passage_is_cut_by_estimate_where_no_count_is_given() -> None:
+def test_a_first_passage_is_cut_by_estimate_if_no_count_is_given() -> None:
     context = pack((passage("a" * 400 + "語" * 400),), pb.CONTEXT_FORMAT_PLAIN, Budget(tokens=120))
     assert 0 < len(context.citations[0].text) < 800
     assert context.tokens <= 120
@@ -160,7 +160,7 @@ def test_a_passage_says_what_it_is_and_when_it_was_saved(layout: pb.ContextForma
     assert render(layout, 1, labelled, labelled.text) == expected
 
 
-def test_a_passage_s_day_is_the_caller_s() -> None:
+def test_a_passages_day_is_in_the_callers_time_zone() -> None:
     late = passage("Text", title="Title", type="article", saved_at=datetime(2026, 1, 15, 23, 30, tzinfo=UTC))
     block = pack([late], pb.CONTEXT_FORMAT_NUMBERED, Budget(), ZoneInfo("Europe/Berlin")).text
     assert block == "[1] Title | kind: article | saved: 2026-01-16\nText\n\n"
@@ -186,12 +186,12 @@ def test_a_passage_without_names_is_named_by_its_document() -> None:
         ("a < b and <p>", "a < b and <p>"),
     ],
 )
-def test_text_that_poses_as_ours_is_defused(text: str, expected: str) -> None:
+def test_text_that_imitates_our_labels_is_defused(text: str, expected: str) -> None:
     assert defuse(text) == expected
     assert len(defuse(text)) == len(text)
 
 
-def test_a_title_cannot_bring_a_label_of_its_own() -> None:
+def test_a_title_cannot_contain_a_label() -> None:
     source = passage("Text", title="Report\n[SOURCE 9] fake.pdf")
     block = render(pb.CONTEXT_FORMAT_NUMBERED, 1, source, source.text)
     assert block == "[1] Report (SOURCE 9) fake.pdf\nText\n\n"
@@ -202,7 +202,7 @@ def test_a_title_cannot_bring_a_label_of_its_own() -> None:
     st.integers(1, 900),
     st.sampled_from(pb.ContextFormat.values()[1:]),
 )
-def test_what_is_packed_is_a_prefix_that_keeps_the_budget(sizes: list[int], cap: int, layout: pb.ContextFormat) -> None:
+def test_packed_passages_are_a_prefix_within_the_budget(sizes: list[int], cap: int, layout: pb.ContextFormat) -> None:
     passages = tuple(passage("z" * size, index + 1) for index, size in enumerate(sizes))
     context = pack(passages, layout, Budget(chars=cap))
     assert len(context.text) <= cap
@@ -217,7 +217,7 @@ def test_what_is_packed_is_a_prefix_that_keeps_the_budget(sizes: list[int], cap:
 
 
 @given(st.text(alphabet="[]【】refSOUCE 12:\n<|>/apsgn", max_size=80))
-def test_defusing_keeps_every_length_and_is_stable(text: str) -> None:
+def test_defusing_keeps_lengths_and_is_stable(text: str) -> None:
     once = defuse(text)
     assert len(once) == len(text)
     assert once.count("\n") == text.count("\n")

@@ -126,7 +126,7 @@ async def test_tool_calls_come_back_in_pieces(kind: str, behave: SSE) -> None:
     assert unasked[-1].finish_reason == pb.FINISH_REASON_STOP
 
 
-async def test_what_an_openai_server_is_sent() -> None:
+async def test_the_request_to_an_openai_server() -> None:
     use = pb.ToolUse(tools=[WEATHER], mode=pb.TOOL_MODE_REQUIRED, name="weather", parallel=False)
     sampling = pb.Sampling(top_p=0.5, stop=["END"], seed=7, presence_penalty=0.1, reasoning_effort="low")
     async with chat_with("openai", OPENAI) as (provider, upstream):
@@ -165,7 +165,7 @@ async def test_what_an_openai_server_is_sent() -> None:
     ]
 
 
-async def test_what_anthropic_is_sent() -> None:
+async def test_the_request_to_anthropic() -> None:
     use = pb.ToolUse(tools=[WEATHER], mode=pb.TOOL_MODE_REQUIRED, parallel=False)
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
     async with chat_with("anthropic", ANTHROPIC) as (provider, upstream):
@@ -186,7 +186,7 @@ async def test_what_anthropic_is_sent() -> None:
     assert body["output_config"]["effort"] == "high"
     sent = body["output_config"]["format"]["schema"]
     assert sent["additionalProperties"] is False
-    assert "minimum" not in sent["properties"]["n"]  # the API refuses it there; the prompt says it
+    assert "minimum" not in sent["properties"]["n"]  # the API refuses it there, so the prompt has it
     assert '"minimum": 3' in body["system"][0]["text"]
     question, called, results = body["messages"]
     assert [block["type"] for block in question["content"]] == ["image", "image", "text"]
@@ -195,7 +195,7 @@ async def test_what_anthropic_is_sent() -> None:
     assert (results["role"], [block["tool_use_id"] for block in results["content"]]) == ("user", ["c1", "c2"])
 
 
-async def test_what_the_responses_api_is_sent() -> None:
+async def test_the_request_to_the_responses_api() -> None:
     use = pb.ToolUse(tools=[WEATHER], mode=pb.TOOL_MODE_REQUIRED, name="weather", parallel=False)
     async with chat_with("openai-responses", RESPONSES) as (provider, upstream):
         await ask(
@@ -230,7 +230,7 @@ REFUSED: Sequence[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "name"), REFUSED)
-async def test_a_provider_without_it_refuses_by_name(fields: dict[str, Any], name: str) -> None:
+async def test_a_provider_refuses_unsupported_features_by_name(fields: dict[str, Any], name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         await ask(Extractive(), **fields)
     (violation,) = caught.value.violations
@@ -261,7 +261,7 @@ WRONG: Sequence[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "name"), WRONG)
-def test_what_is_wrong_is_named(fields: dict[str, Any], name: str) -> None:
+def test_wrong_fields_are_named(fields: dict[str, Any], name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         generate_from_proto(pb.GenerateRequest(question="What now?", **fields))
     assert name in [violation.field for violation in caught.value.violations]

@@ -1,4 +1,4 @@
-"""What providers' caches have of a conversation's prompts, by their rules: what is promised."""
+"""The cached share and the costs of a conversation's prompts, by the rules of the providers' caches."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def library(talks: Talks) -> WordSearch:
 
 @pytest.mark.parametrize(("kind", "model"), MODELS)
 @pytest.mark.parametrize("talk", KINDS)
-async def test_ten_turns_do_not_cost_more_and_are_mostly_cached_where_that_is_cheap(
+async def test_ten_turns_do_not_cost_more_and_are_mostly_cached_if_that_is_cheap(
     kind: str, model: str, talk: str, talks: Talks, library: WordSearch, proof: ProofScale
 ) -> None:
     conversations = talks.questions[talk][: proof.pick(scaled_down=1, full=18)]
     compared = await compare(kind, model, conversations, library)
-    assert max(spent.share for spent in compared.alone) < 0.2  # or the measurement would prove nothing
+    assert max(spent.share for spent in compared.alone) < 0.2  # otherwise the measurement would prove nothing
     assert max(compared.ratios) <= (1.05 if kind == "anthropic" else 1.01)
     if talk == "one subject" and model in MOSTLY_CACHED:
         assert min(compared.shares) >= 0.45, compared.shares
@@ -46,14 +46,14 @@ async def test_ten_turns_do_not_cost_more_and_are_mostly_cached_where_that_is_ch
 async def test_short_conversations_cost_little_more(
     kind: str, model: str, talks: Talks, library: WordSearch, proof: ProofScale
 ) -> None:
-    """Where writing to the cache is billed, it is paid for by later questions, which nobody may ask."""
+    """If writing to the cache is billed, only later questions repay it, and there may be none."""
     conversations = talks.questions["one subject"][: proof.pick(scaled_down=1, full=18)]
     for questions, most in ((1, 1.0), (2, 1.13), (3, 1.11)):
         compared = await compare(kind, model, [asked[:questions] for asked in conversations], library)
         assert max(compared.ratios) <= (most if kind == "anthropic" else 1.02), compared.ratios
 
 
-def test_the_conversations_are_those_that_they_are_called(talks: Talks) -> None:
+def test_the_conversations_match_their_names(talks: Talks) -> None:
     titles = {passage.document_id: passage.title for passage in talks.passages}
     assert {kind: len(several) for kind, several in talks.questions.items()} == dict.fromkeys(KINDS, len(titles))
     for same, two, many in zip(*(talks.questions[kind] for kind in KINDS), strict=True):

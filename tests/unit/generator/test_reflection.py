@@ -1,4 +1,4 @@
-"""Judgements by a model: what it is asked, what stands in where it fails, who takes over, what is accounted."""
+"""Judgements by a model: the requests, the defaults if it fails, fallbacks, and accounting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HISTORY = (
 
 
 class Judge(ScriptedTurns):
-    """A model that keeps what schemas it was given."""
+    """A model that records the schemas of its requests."""
 
     def __init__(self, *turns: str | Step | tuple[Step, ...], window: int = 100_000) -> None:
         super().__init__("judge", *[turn if isinstance(turn, tuple) else (turn,) for turn in turns], window=window)
@@ -86,7 +86,7 @@ async def test_a_decision_is_asked_at_temperature_0_by_schema() -> None:
     ]
 
 
-async def test_a_decision_that_cannot_be_read_is_true_and_says_so() -> None:
+async def test_an_unreadable_decision_is_true_and_says_so() -> None:
     before = judgements("decision", "fallback")
     decision = await reflector(Judge("Let me think about it.")).decide(pb.DecideRequest(question="x"))
     assert decision == pb.DecideResponse(
@@ -98,7 +98,7 @@ async def test_a_decision_that_cannot_be_read_is_true_and_says_so() -> None:
     assert judgements("decision", "fallback") == before + 1
 
 
-async def test_a_decision_that_failed_is_true_and_says_so() -> None:
+async def test_a_failed_decision_is_true_and_says_so() -> None:
     judge = Judge(DOWN)
     decision = await reflector(judge).decide(pb.DecideRequest(question="x"))
     assert decision == pb.DecideResponse(
@@ -108,11 +108,11 @@ async def test_a_decision_that_failed_is_true_and_says_so() -> None:
         fallback=True,
         failure=pb.JudgementFailure(provider="judge", model="judge-model", error_reason="PROVIDER_UNAVAILABLE"),
     )
-    assert len(judge.tasks) == 2  # tried again, as an answer is
+    assert len(judge.tasks) == 2  # retried like an answer
 
 
 class Picky(Judge):
-    """A model that takes neither a schema nor a temperature."""
+    """A model that accepts neither a schema nor a temperature."""
 
     async def complete(self, task: ChatTask, *, json_schema: Mapping[str, object] | None = None) -> Completion:
         if json_schema is not None or task.temperature is not None:
@@ -147,7 +147,7 @@ async def test_a_reason_that_is_missing_is_named() -> None:
 
 
 @pytest.mark.parametrize("caller", [None, 0.35])
-async def test_a_decision_that_is_late_is_left(caller: float | None) -> None:
+async def test_a_late_decision_is_abandoned(caller: float | None) -> None:
     judge = Judge((asyncio.Event(),))
     ledger = MemoryLedger()
     asked = reflector(judge, ledger=ledger, seconds=0.1 if caller is None else 60)
@@ -155,7 +155,7 @@ async def test_a_decision_that_is_late_is_left(caller: float | None) -> None:
         decision = await asked.decide(pb.DecideRequest(question="x"))
         left = deadline.remaining()
     assert left is not None
-    assert left > 0.05  # the caller still hears of it
+    assert left > 0.05  # time left to answer the caller
     assert decision.needs_retrieval
     assert decision.fallback
     assert decision.reason == (
@@ -184,7 +184,7 @@ async def test_an_assessment() -> None:
 @pytest.mark.parametrize(
     "reply", ["Good answer!", '{"supported": true, "utility": 7}', '{"supported": true}', DOWN, (asyncio.Event(),)]
 )
-async def test_an_assessment_that_cannot_be_had(reply: str | Exception | tuple[Step, ...]) -> None:
+async def test_a_failed_assessment_has_the_default(reply: str | Exception | tuple[Step, ...]) -> None:
     result = await reflector(Judge(reply), seconds=0.2).assess(
         pb.AssessRequest(question="x", answer="y", passages=PASSAGES)
     )
@@ -192,7 +192,7 @@ async def test_an_assessment_that_cannot_be_had(reply: str | Exception | tuple[S
 
 
 @pytest.mark.parametrize("window", [2_000, 4_096, 8_192])
-async def test_an_assessment_fits_the_window_and_keeps_what_was_cited(window: int) -> None:
+async def test_an_assessment_fits_the_window_and_keeps_cited_passages(window: int) -> None:
     judge = Judge('{"supported": true, "utility": 1}', window=window)
     passages = tuple(make_passage(n, n, f"Fact {n}. " + "word " * 300, title=f"Doc {n}") for n in range(1, 41))
     answer = "Fact 37 [ref:37]. " + "More. " * 5_000
@@ -220,7 +220,7 @@ async def test_relevance() -> None:
     "reply",
     ["All of them.", '{"relevant": "1"}', '{"relevant": [0, 9, -1, true, null, "x", 1.5]}', DOWN, (asyncio.Event(),)],
 )
-async def test_what_cannot_be_judged_is_kept(reply: str | Exception | tuple[Step, ...]) -> None:
+async def test_passages_that_cannot_be_judged_are_kept(reply: str | Exception | tuple[Step, ...]) -> None:
     request = pb.JudgeRelevanceRequest(question="x", passages=PASSAGES)
     judged = await reflector(Judge(reply), seconds=0.2).judge_relevance(request)
     assert (list(judged.irrelevant), judged.judged, judged.fallback) == ([], 0, True)
@@ -233,14 +233,14 @@ async def test_numbers_of_relevant_passages(reply: str, irrelevant: list[int]) -
     assert list((await reflector(Judge(reply)).judge_relevance(request)).irrelevant) == irrelevant
 
 
-async def test_without_a_language_model_nobody_judges_relevance() -> None:
+async def test_without_a_language_model_relevance_is_not_judged() -> None:
     request = pb.JudgeRelevanceRequest(question="x", passages=PASSAGES)
     judged = await reflector(Extractive()).judge_relevance(request)
     assert judged == pb.JudgeRelevanceResponse(usage=pb.TokenUsage(), heuristic=True)
 
 
 @pytest.mark.parametrize("window", [1_000, 4_096, 8_192, 100_000])
-async def test_passages_that_the_window_has_no_room_for_are_kept(window: int) -> None:
+async def test_passages_that_do_not_fit_the_window_are_kept(window: int) -> None:
     judge = Judge('{"relevant": [1]}', window=window)
     passages = tuple(make_passage(n, n, f"Fact {n}. " + "word " * 900, title=f"Doc {n}") for n in range(1, 201))
     judged = await reflector(judge).judge_relevance(pb.JudgeRelevanceRequest(question="x", passages=passages))
@@ -267,12 +267,12 @@ async def test_rewriting() -> None:
 
 @pytest.mark.parametrize("reply", ["", "  ", DOWN])
 @pytest.mark.parametrize("kind", pb.RewriteKind.values()[1:])
-async def test_what_cannot_be_rewritten_stays(kind: pb.RewriteKind, reply: str | Exception) -> None:
+async def test_a_question_that_cannot_be_rewritten_stays(kind: pb.RewriteKind, reply: str | Exception) -> None:
     result = await reflector(Judge(reply)).rewrite(pb.RewriteRequest(kind=kind, question="How long?"), HISTORY)
     assert (result.text, result.fallback) == ("How long?", True)
 
 
-async def test_another_takes_over_and_every_attempt_has_its_row() -> None:
+async def test_another_provider_takes_over_and_every_attempt_has_its_row() -> None:
     ledger = MemoryLedger()
     first, second = ScriptedTurns("first", (DOWN,)), ScriptedTurns("second", ('{"needs_retrieval": false}',))
     decision = await reflector(first, second, ledger=ledger).decide(pb.DecideRequest(question="x"))
@@ -292,7 +292,7 @@ async def test_each_judgement_has_its_purpose() -> None:
     assert [row.new.purpose for row in ledger.rows] == purposes
 
 
-async def test_rules_take_over_where_the_extractive_provider_does() -> None:
+async def test_rules_take_over_if_the_extractive_provider_is_next() -> None:
     asked = reflector(ScriptedTurns("first", (DOWN,)), Extractive())
     decision = await asked.decide(pb.DecideRequest(question="Hello!"))
     assert (decision.needs_retrieval, decision.heuristic, decision.fallback) == (False, True, False)
@@ -313,7 +313,7 @@ async def test_rules_alone() -> None:
     assert (hyde.text, hyde.fallback, hyde.heuristic) == ("How long?", True, True)
 
 
-async def test_a_model_that_is_not_offered_is_an_error() -> None:
+async def test_an_unknown_model_is_an_error() -> None:
     with pytest.raises(NotFound):
         await reflector(Judge("x")).decide(pb.DecideRequest(question="x"), ModelRoute("nobody"))
 
@@ -324,7 +324,7 @@ async def test_a_spent_budget_is_no_fallback() -> None:
         await reflector(Judge(spent)).decide(pb.DecideRequest(question="x"))
 
 
-async def test_leaving_a_decision_leaves_the_model() -> None:
+async def test_cancelling_a_decision_ends_the_models_call() -> None:
     judge = Judge((asyncio.Event(),))
     question_task = asyncio.create_task(reflector(judge).decide(pb.DecideRequest(question="x")))
     await judge.waiting.wait()

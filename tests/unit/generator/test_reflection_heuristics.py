@@ -1,4 +1,4 @@
-"""Judgements without a language model: on the safe side, and named as what they are."""
+"""Judgements without a language model: on the safe side, and marked as such."""
 
 import time
 
@@ -44,7 +44,7 @@ def test_small_talk_and_arithmetic_need_no_retrieval(message: str) -> None:
         "who are you citing in the note on Kubernetes", "No refunds?", "そのリポジトリは？",
     ],
 )  # fmt: skip
-def test_anything_else_needs_it(message: str) -> None:
+def test_anything_else_needs_retrieval(message: str) -> None:
     decision = decide(message)
     assert decision.needs_retrieval
     assert decision.heuristic

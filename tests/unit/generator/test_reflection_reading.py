@@ -1,4 +1,4 @@
-"""What models write instead of plain JSON: read where it can be, and never guessed at."""
+"""Judgements that aren't plain JSON: read where possible, and never guessed."""
 
 import json
 import time
@@ -52,7 +52,7 @@ def test_a_decision_however_it_is_wrapped(text: str) -> None:
         "[" * 5_000 + "{",
     ],
 )
-def test_what_is_no_decision(text: str) -> None:
+def test_an_invalid_decision(text: str) -> None:
     assert read_decision(text) is None
 
 
@@ -90,7 +90,7 @@ def test_assessments(text: str, expected: tuple[bool, float] | None) -> None:
 
 @given(st.booleans(), st.text(max_size=60), st.text(max_size=40), st.text(max_size=40))
 def test_any_prose_around_an_object(needed: bool, reason: str, before: str, after: str) -> None:
-    # What stands around it holds no object of its own that would count.
+    # The text around it contains no object that would count.
     before, after = before.replace("{", "("), after.replace("{", "(")
     decision = read_decision(before + json.dumps({"needs_retrieval": needed, "reason": reason}) + after)
     assert decision is not None

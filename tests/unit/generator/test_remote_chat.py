@@ -1,4 +1,4 @@
-"""What the adapters ask by their SDKs, and what they keep from them: retries, the environment, redirects."""
+"""The adapters' requests through SDKs, and the features they turn off: retries, the environment, redirects."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ async def drain(provider: ChatProvider, task: ChatTask = TASK) -> End:
     raise AssertionError("no end")
 
 
-async def test_what_anthropic_is_sent() -> None:
+async def test_the_request_to_anthropic() -> None:
     async with chat_with("anthropic", answering("anthropic")) as (made, upstream):
         await drain(made)
     request = upstream.requests[0]
     assert request.path == "/v1/messages"
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["anthropic-version"] >= "2026-10-21"
-    assert request.body == {  # no temperature: since that version the API refuses one
+    assert request.body == {  # no temperature: the API refuses it since that version
         "model": "m",
         "system": [{"type": "text", "text": "rules"}],
         "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
@@ -69,7 +69,7 @@ async def test_what_anthropic_is_sent() -> None:
     }
 
 
-async def test_what_openais_responses_are_sent() -> None:
+async def test_the_request_to_openais_responses() -> None:
     history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, "said"))
     async with chat_with("openai-responses", answering("openai-responses")) as (made, upstream):
         await drain(made, ChatTask("m", (RULES, *history, ASKED), max_completion_tokens=9, temperature=0.5))
@@ -91,7 +91,7 @@ async def test_what_openais_responses_are_sent() -> None:
     }
 
 
-async def test_anthropics_cache_is_for_what_comes_again() -> None:
+async def test_anthropics_cache_is_for_repeated_parts() -> None:
     history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, LONG))
     cached = {"cache_control": {"type": "ephemeral"}}
     async with chat_with("anthropic", answering("anthropic")) as (made, upstream):
@@ -108,11 +108,11 @@ async def test_anthropics_cache_is_for_what_comes_again() -> None:
     assert "cache_control" not in str(talk[0])
     assert "cache_control" in str(rules[0])
     assert "cache_control" not in str(rules[1])
-    assert "cache_control" not in str(question)  # its passages hardly come again, and writing them costs more
+    assert "cache_control" not in str(question)  # its passages are rarely repeated, and writing them costs more
 
 
 @pytest.mark.parametrize("kind", ["openai", "openai-responses", "ollama", "anthropic"])
-async def test_a_conversations_key_goes_only_to_whom_it_tells_something(kind: str) -> None:
+async def test_a_conversations_cache_key_goes_only_to_providers_that_use_it(kind: str) -> None:
     async with chat_with(kind, answering(kind)) as (made, upstream):
         for key in ("c-1", "c" * 65, ""):
             await drain(made, ChatTask("m", (ASKED,), cache_key=key))
@@ -122,7 +122,7 @@ async def test_a_conversations_key_goes_only_to_whom_it_tells_something(kind: st
 
 
 @pytest.mark.parametrize(("kind", "name"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")])
-async def test_openais_own_models_want_another_name_for_the_limit(kind: str, name: str) -> None:
+async def test_openais_own_models_have_another_name_for_the_limit(kind: str, name: str) -> None:
     async with chat_with(kind, answering(kind)) as (made, upstream):
         await drain(made)
     assert upstream.requests[0].body[name] == 9
@@ -162,7 +162,7 @@ async def test_no_answer_in_time(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_nothing_of_the_environment_leaves(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_of_the_environment_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "the-operators-own"
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, secret)
@@ -184,7 +184,7 @@ async def test_nothing_of_the_environment_leaves(kind: str, monkeypatch: pytest.
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [302, 401, 429, 500, 529])
-async def test_a_refusal_is_one_call(kind: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_is_not_retried(kind: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     async def refuse(exchange: Exchange) -> None:
@@ -204,7 +204,7 @@ async def test_a_refusal_is_one_call(kind: str, status: int, caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
-async def test_an_errors_body_is_read_so_far_and_no_further(kind: str) -> None:
+async def test_an_errors_body_is_read_up_to_a_limit(kind: str) -> None:
     sent = 0
 
     async def endless(exchange: Exchange) -> None:
@@ -218,10 +218,10 @@ async def test_an_errors_body_is_read_so_far_and_no_further(kind: str) -> None:
         with pytest.raises(CitewireError) as caught:
             await drain(made)
     assert caught.value.reason == "PROVIDER_UNAVAILABLE"
-    assert sent < 300 * MAX_ERROR_BODY  # what the buffers of two sockets took
+    assert sent < 300 * MAX_ERROR_BODY  # allows for the buffers of two sockets
 
 
-async def test_a_server_of_ollamas_that_answers_in_its_own_format() -> None:
+async def test_an_ollama_server_that_answers_in_its_own_format() -> None:
     async def native(exchange: Exchange) -> None:
         await exchange.head(kind="application/x-ndjson")
         await exchange.send(b'{"message":{"content":"Hi"},"done":false}\n')

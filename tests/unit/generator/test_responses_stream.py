@@ -1,4 +1,4 @@
-"""The stream of OpenAI's Responses API: ends, errors, refusals. Recorded ones are in test_transcripts.py."""
+"""The stream of OpenAI's Responses API: ends, errors, refusals. Recorded streams are in test_transcripts.py."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_an_end_says_why_and_what_was_spent(ending: bytes, reason: FinishReason)
     assert (shown, reader.finish_reason, reader.usage) == ("a", reason, Usage(7, 5, 3))
 
 
-def test_a_refusal_is_text_and_named_as_one() -> None:
+def test_a_refusal_is_text_and_marked_as_a_refusal() -> None:
     shown, reader = read([text("I can't.", "refusal"), end()])
     assert (shown, reader.finish_reason) == ("I can't.", FinishReason.REFUSAL)
 
@@ -71,7 +71,7 @@ def test_a_stream_without_its_end_is_broken() -> None:
         (b'data: {"error": {"message": "secret", "code": "invalid_api_key"}}\n\n', "PROVIDER_AUTH"),
     ],
 )
-def test_an_error_after_a_text_is_said_after_it(failing: bytes, reason: str) -> None:
+def test_an_error_after_text_is_raised_after_it(failing: bytes, reason: str) -> None:
     reader = ResponsesStream("test")
     assert reader.feed(text("a") + failing) == ["a"]
     with pytest.raises(CitewireError) as caught:

@@ -1,4 +1,4 @@
-"""What speaks for an answer and against it: opposites, extremes, numbers, negation."""
+"""Features for and against an answer: opposites, extremes, numbers, negation."""
 
 import pytest
 
@@ -49,11 +49,11 @@ def probability(question: str, *sources: Source) -> float:
         ("What did Gustave build in the city?", "names_missing", 1.0),
     ],
 )
-def test_what_speaks_against_an_answer(question: str, feature: str, value: float) -> None:
+def test_features_against_an_answer(question: str, feature: str, value: float) -> None:
     assert features(question)[feature] == value
 
 
-def test_prefixes_turn_words_around() -> None:
+def test_prefixes_that_reverse_a_meaning() -> None:
     source = Source("The work was finished in May. It is related to the tower.", "", 0.5)
     assert features("What is unrelated to the tower?", source)["opposed"] == 1.0
     assert features("What is related to the tower?", source)["opposed"] == 0.0
@@ -75,7 +75,7 @@ def test_other_languages_have_opposites_too(passage: str, same: str, opposite: s
     assert features(opposite, source)["opposed"] == 1.0
 
 
-def test_words_that_narrow() -> None:
+def test_words_that_narrow_a_question() -> None:
     assert all(map(is_extreme, ("only", "never", "largest", "first", "nur", "ultimo")))
     assert not any(map(is_extreme, ("est", "west", "test", "forest", "interest", "tower", "")))
 

@@ -1,4 +1,4 @@
-"""The way of an answer, with a provider that says what it is told."""
+"""The path of an answer, with a scripted provider."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_started_first_completed_last_text_between() -> None:
     assert provider.closed.is_set()
 
 
-async def test_what_is_packed_is_what_the_model_reads_and_what_is_cited() -> None:
+async def test_packed_passages_are_those_read_and_cited() -> None:
     provider = ScriptedChat("It takes 14 days [SOURCE 1] [SOURCE 3].")
     policy = make_policy(pb.CONTEXT_FORMAT_SOURCE_LABELS, pb.MARKER_STYLE_SOURCE, max_context_chars=44)
     events = await run(provider, request(policy=policy))
@@ -111,7 +111,7 @@ async def test_without_strict_grounding_the_models_words_stay(grounding: pb.Grou
     assert events[1] == pb.TextDelta(texts=["The documents don't "])
 
 
-async def test_what_is_held_at_the_end_is_shown() -> None:
+async def test_text_held_back_at_the_end_is_shown() -> None:
     events = await run(ScriptedChat("The ", "document"), request())
     assert text_of(events) == "The document"
     events = await run(ScriptedChat("See [ref:"), request(policy=make_policy(marker_style=pb.MARKER_STYLE_REF)))
@@ -214,7 +214,7 @@ async def test_the_extractive_provider_makes_no_attempt_and_spends_nothing() -> 
     assert completed(events).HasField("answerable_score")
 
 
-async def test_quoting_a_document_that_speaks_like_a_refusal_is_no_not_found() -> None:
+async def test_a_quotation_that_sounds_like_a_refusal_is_an_answer() -> None:
     text = "There is no information about the treasure in the ship's log."
     events = await run(
         Extractive(), request("What is in the ship's log about the treasure?", passages=(make_passage(1, 1, text),))
@@ -240,7 +240,7 @@ async def test_the_window_bounds_the_context() -> None:
     assert [event.name for event in events if isinstance(event, pb.Notice)] == ["context_trimmed"]
 
 
-async def test_old_messages_that_do_not_fit_are_left_out_and_it_is_said() -> None:
+async def test_old_messages_that_do_not_fit_are_left_out_with_a_notice() -> None:
     provider = ScriptedChat("x", window=3000)
     history = tuple(Message(role, f"{n} " + "word " * 400) for n, role in enumerate((Role.USER, Role.ASSISTANT) * 3))
     events = await run(provider, request(history=history))
@@ -259,7 +259,7 @@ async def test_a_question_that_does_not_fit_is_an_error() -> None:
     assert caught.value.reason == "CONTEXT_TOO_LONG"
 
 
-async def test_suggestions_come_from_the_model_that_is_asked() -> None:
+async def test_suggestions_come_from_the_requested_model() -> None:
     generator = Generator(Registry([ScriptedChat(), Extractive()]))
     suggestions = await generator.suggest(pb.SuggestQuestionsRequest(passages=PASSAGES, count=2))
     assert suggestions.questions == ("parrot 0?", "parrot 1?")
@@ -268,14 +268,14 @@ async def test_suggestions_come_from_the_model_that_is_asked() -> None:
     assert all(question.endswith("?") for question in local.questions)
 
 
-async def test_suggestions_of_a_model_that_is_not_offered_are_an_error() -> None:
+async def test_suggestions_of_an_unknown_model_are_an_error() -> None:
     request = pb.SuggestQuestionsRequest(passages=PASSAGES)
     with pytest.raises(CitewireError) as caught:
         await Generator(Registry([ScriptedChat()])).suggest(request, ModelRoute("none"))
     assert caught.value.reason == "MODEL_NOT_FOUND"
 
 
-async def test_finish_reasons_pass() -> None:
+async def test_finish_reasons_are_passed_on() -> None:
     for reason in FinishReason:
         end = completed(await run(ScriptedChat("x", end=End(reason)), request()))
         assert end.finish_reason == FINISH_REASONS.to_proto(reason)

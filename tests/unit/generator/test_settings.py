@@ -1,4 +1,4 @@
-"""Settings: defaults, what is required when, and errors that name the variable."""
+"""Settings: defaults, required values, and errors that name the variable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_environment_configures_a_provider(monkeypatch: pytest.MonkeyPatch) 
     assert "sk-canary" not in repr(settings.configured())
 
 
-def test_several_providers_at_once_the_default_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_providers_with_the_default_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "PROVIDER": "openai",
         "ANTHROPIC_API_KEY": "a-key",
@@ -79,7 +79,7 @@ def test_several_providers_at_once_the_default_first(monkeypatch: pytest.MonkeyP
         ({"CONTEXT_WINDOW": "12"}, "CONTEXT_WINDOW"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_wrong_settings_are_named(
     environment: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in environment.items():
@@ -90,6 +90,6 @@ def test_what_is_wrong_is_named(
     assert f"{PREFIX}{named}" in capsys.readouterr().err
 
 
-def test_without_auth_it_stays_on_loopback() -> None:
+def test_without_auth_only_loopback_is_allowed() -> None:
     with pytest.raises(ValidationError, match="loopback"):
-        GeneratorSettings(auth="off", host="0.0.0.0")  # noqa: S104 - that is what is refused
+        GeneratorSettings(auth="off", host="0.0.0.0")  # noqa: S104 - the refused value

@@ -1,4 +1,4 @@
-"""The span of a call: what it says always, and what it says only where content is traced."""
+"""The span of a call: attributes it always has, and those only if content is traced."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def answer(exporter: InMemorySpanExporter, *turn: str | CitewireError) -> 
     return exporter.get_finished_spans()[-1]
 
 
-async def test_a_span_counts_and_keeps_silent(exporter: InMemorySpanExporter) -> None:
+async def test_a_span_has_counts_and_no_content(exporter: InMemorySpanExporter) -> None:
     span = await answer(exporter, "A secret answer", " [1].")
     attributes = dict(span.attributes or {})
     assert attributes["gen_ai.operation.name"] == "chat"
@@ -58,13 +58,13 @@ async def test_a_span_counts_and_keeps_silent(exporter: InMemorySpanExporter) ->
     assert "secret" not in span.to_json()
 
 
-async def test_a_failed_one_names_its_reason(exporter: InMemorySpanExporter) -> None:
+async def test_the_span_of_a_failed_call_names_the_reason(exporter: InMemorySpanExporter) -> None:
     span = await answer(exporter, Unavailable("no secret", reason="PROVIDER_STREAM_BROKEN"))
     assert (span.attributes or {})["error.type"] == "PROVIDER_STREAM_BROKEN"
     assert "secret" not in span.to_json()
 
 
-async def test_content_is_in_it_where_that_is_asked_for(exporter: InMemorySpanExporter) -> None:
+async def test_a_span_has_content_on_request(exporter: InMemorySpanExporter) -> None:
     capture_content(on=True)
     span = await answer(exporter, "A secret answer", " [1].")
     attributes = dict(span.attributes or {})

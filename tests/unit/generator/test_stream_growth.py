@@ -1,4 +1,4 @@
-"""Whatever a provider streams takes linear work in the decoders and readers: counted, not timed."""
+"""Decoders and readers do linear work on any stream of a provider: counted, not timed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from steps import count_steps
 
 SHORT, LONG = 2_000, 8_000
 MOST = 8
-"""Times as many steps for four times the bytes; what is quadratic takes sixteen times as many."""
+"""The largest growth in steps for four times the bytes; quadratic work takes sixteen times as many."""
 LEAST = 1_000
-"""Steps below which growth says nothing."""
+"""The number of steps below which growth means nothing."""
 PIECES = (3, 61, LONG)
 
 DECODERS = {"sse": SseDecoder, "lines": LineDecoder}
@@ -81,7 +81,7 @@ def test_reading_events_is_linear(name: str, size: int) -> None:
         assert_linear(feed, unit, size)
 
 
-def test_the_counter_notices_a_decoder_that_starts_again() -> None:
+def test_the_counter_detects_a_decoder_that_starts_again() -> None:
     def feed(data: bytes) -> None:
         for end in range(0, len(data), 40):
             SseDecoder().feed(data[:end])

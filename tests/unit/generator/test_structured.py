@@ -85,7 +85,7 @@ async def test_generated_schemas_are_followed_and_never_refused(proof: ProofScal
     )
 
 
-async def test_values_are_cited_where_they_stand() -> None:
+async def test_values_are_cited_at_their_position() -> None:
     reply = {"growth": "Revenue grew by 12 % in 2025.", "million_euros": 310}
     events = await ask(ScriptedChat(json.dumps(reply)), GROWTH)
     cited = {event.pointer: event for event in events if isinstance(event, pb.VerifiedCitation)}
@@ -105,7 +105,7 @@ async def test_values_are_cited_where_they_stand() -> None:
         ('{"growth": ' * 5000, "it isn't JSON"),
     ],
 )
-async def test_what_does_not_follow_is_a_refusal_and_no_text(reply: str, problem: str) -> None:
+async def test_an_answer_that_does_not_follow_the_schema_is_a_refusal(reply: str, problem: str) -> None:
     events = await ask(ScriptedChat(reply), GROWTH)
     assert text_of(events) == ""
     assert events[-1].refusal == f"The model's answer didn't have the requested form: {problem}."
@@ -162,7 +162,7 @@ def test_schemas_that_cannot_be_followed_are_named(schema: str, why: str) -> Non
     assert refused.value.violations[0].field == "format.schema_json"
 
 
-def test_schemas_made_to_take_for_ever_end() -> None:
+def test_schemas_made_to_take_for_ever_are_refused() -> None:
     doubled = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {}}
     for schema, why in (
         ({"$defs": doubled, "$ref": "#/$defs/a0"}, "takes too long"),

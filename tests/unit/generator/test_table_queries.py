@@ -1,4 +1,4 @@
-"""A model reads a question as a query of a table: what it is asked, and which of its answers are one."""
+"""A model reads a question as a query of a table: its prompt, and which of its answers are accepted."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ USAGE = pb.TokenUsage(prompt_tokens=11, cached_prompt_tokens=2, completion_token
 
 
 class Writer(ScriptedTurns):
-    """A model that keeps the schema that it was given."""
+    """A model that records the schema of its request."""
 
     def __init__(self, *turns: str | Unavailable) -> None:
         super().__init__("writer", *[(turn,) for turn in turns])
@@ -127,11 +127,11 @@ def changed(**more: object) -> str:
         changed(order_by=[]),
     ],
 )
-def test_what_is_not_a_query_of_the_table_is_not_taken(text: str) -> None:
+def test_invalid_queries_are_ignored(text: str) -> None:
     assert read_table_query(text, [SALES]) is None
 
 
-def test_a_query_that_several_tables_may_answer_is_none() -> None:
+def test_a_query_that_several_tables_could_answer_is_ignored() -> None:
     count = changed(filters=[], group_by=[{"column": "Region", "part": ""}], order_by=[], limit=0, aggregates=[
         {"function": "count", "column": ""}
     ])  # fmt: skip
@@ -142,7 +142,7 @@ def test_a_query_that_several_tables_may_answer_is_none() -> None:
     assert read_table_query(changed(table=0), [SALES]) == (0, None)
 
 
-async def test_a_model_that_fails_writes_something_else_or_is_none_gives_no_query() -> None:
+async def test_a_failing_model_an_invalid_answer_or_no_model_gives_no_query() -> None:
     unreadable = await Reflector(Registry([Writer("No idea.")])).fill_table_query(asked())
     assert (unreadable.table, unreadable.fallback, unreadable.usage) == (0, True, USAGE)
     away = Writer(*[Unavailable("away", reason="PROVIDER_UNAVAILABLE")] * 3)

@@ -72,7 +72,7 @@ def test_code_is_cut_at_blank_lines() -> None:
     assert units("x = 1\ny = 2\n", code=True) == ["x = 1\ny = 2"]
 
 
-def test_code_is_told_from_prose() -> None:
+def test_code_is_distinguished_from_prose() -> None:
     assert looks_like_code("def f(a):\n    return a + 1\n\nclass X:\n    pass")
     assert not looks_like_code("This is a text.\nIt has lines, and (brackets).\nThat is all.")
 
@@ -94,7 +94,7 @@ def test_a_long_unit_is_divided() -> None:
     assert "".join(part.replace(" ", "") for part in parts) == text.replace(" ", "")
 
 
-def test_terms_know_names_numbers_and_stop_words() -> None:
+def test_terms_of_names_numbers_and_stop_words() -> None:
     results = {term.key: term for term in terms("The city of Lyon has 522,250 people.")}
     assert results["the"].stop
     assert results["lyon"].name
@@ -110,12 +110,12 @@ def test_terms_know_names_numbers_and_stop_words() -> None:
         ("maxConnectionAge", "max connection age"), ("max_connection_age", "max connection age"),
     ],
 )  # fmt: skip
-def test_forms_of_a_word_are_one(text: str, other: str) -> None:
+def test_forms_of_a_word_have_the_same_term(text: str, other: str) -> None:
     assert content_keys(text) == content_keys(other)
 
 
 @pytest.mark.parametrize(("text", "other"), [("Mars", "Marsh"), ("1.200", "1200"), ("press", "pressure")])
-def test_other_words_are_not(text: str, other: str) -> None:
+def test_other_words_have_other_terms(text: str, other: str) -> None:
     assert content_keys(text) != content_keys(other)
 
 
@@ -160,7 +160,7 @@ def test_kind_of_answer(question: str, kind: AnswerKind) -> None:
         ("Who wrote it?", "It was written long ago.", False),
     ],
 )
-def test_whether_a_text_holds_the_kind(question: str, text: str, holds: bool) -> None:
+def test_whether_a_text_contains_the_kind(question: str, text: str, holds: bool) -> None:
     asked = read_question(question)
     assert holds_kind(asked.kind, asked, text, terms(text)) is holds
 
@@ -209,6 +209,6 @@ def test_languages() -> None:
         ("2025 – 42 %", "en"),
     ],
 )
-def test_scripts_tell_languages(text: str, code: str) -> None:
+def test_scripts_identify_languages(text: str, code: str) -> None:
     assert detect_language(text) == code
     assert question_about("Refunds", "", "xx") == "What is said about Refunds?"

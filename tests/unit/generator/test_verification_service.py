@@ -1,4 +1,4 @@
-"""Citation and uncited events on the way of an answer."""
+"""Citation and uncited events during an answer."""
 
 from __future__ import annotations
 
@@ -69,22 +69,22 @@ def test_every_field_of_a_verified_citation_has_its_place_in_the_message() -> No
 
 
 async def run_until_it_breaks(*sent: str) -> list[Event]:
-    """What comes before the error of a provider that fails after this text."""
+    """The events before the error of a provider that fails after this text."""
     error = Unavailable("gone", reason="PROVIDER_UNAVAILABLE", retry_after=1)
     request = make_request("How long do refunds take?", PASSAGES, policy=POLICY)
     answer = Generator(Registry([ScriptedChat(*sent, error)])).generate(*request)
     events: list[Event] = []
     try:
         async for event in answer:
-            events.append(event)  # noqa: PERF401 # what came before the error is wanted
+            events.append(event)  # noqa: PERF401 # the events before the error are needed
     except Unavailable as raised:
-        assert raised is error  # noqa: PT017 # beside what came before it
+        assert raised is error  # noqa: PT017 # the events are checked too
         return events
     raise AssertionError("the provider's error is missing")
 
 
 @pytest.mark.parametrize("last", ["Shipping costs 90 EUR [ref:2].", "Shipping costs 90 EUR. [ref:2]"])
-async def test_what_was_complete_is_verified_before_the_providers_error(last: str) -> None:
+async def test_complete_sentences_are_verified_before_the_providers_error(last: str) -> None:
     first, second = results(await run_until_it_breaks("Refunds take 14 days [ref:1]. ", last))
     assert isinstance(first, pb.VerifiedCitation)
     assert isinstance(second, pb.VerifiedCitation)
@@ -92,7 +92,7 @@ async def test_what_was_complete_is_verified_before_the_providers_error(last: st
     assert (second.number, list(second.mismatches)) == (2, ["90"])
 
 
-async def test_a_sentence_that_broke_off_has_no_verdict() -> None:
+async def test_an_incomplete_sentence_has_no_verdict() -> None:
     events = await run_until_it_breaks("Refunds [ref:1] take 14")
     assert results(events) == []
     assert "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
@@ -112,7 +112,7 @@ async def test_a_quoting_provider_is_verified_too() -> None:
         make_policy(marker_style=pb.MARKER_STYLE_REMOVE),
     ],
 )
-async def test_nothing_is_verified_that_nobody_asked_for(policy: pb.AnswerPolicy) -> None:
+async def test_nothing_is_verified_unless_requested(policy: pb.AnswerPolicy) -> None:
     assert results(await run(ScriptedChat("Refunds take 14 days. [ref:1] It is so."), policy)) == []
 
 
@@ -126,7 +126,7 @@ async def test_without_markers_a_sentence_cites_what_supports_it_best(style: pb.
     assert (uncited.sentence.start, type(uncited)) == (31, pb.UncitedSentence)
 
 
-async def test_each_kind_of_event_can_be_had_alone() -> None:
+async def test_each_kind_of_event_can_be_requested_alone() -> None:
     answer = "Refunds take 14 days. [ref:1] Shipping takes three weeks."
     cited = make_policy(marker_style=pb.MARKER_STYLE_REF, verify_citations=True)
     uncited = make_policy(marker_style=pb.MARKER_STYLE_REF, flag_uncited=True)
@@ -134,7 +134,7 @@ async def test_each_kind_of_event_can_be_had_alone() -> None:
     assert [type(event) for event in results(await run(ScriptedChat(answer), uncited))] == [pb.UncitedSentence]
 
 
-async def test_where_nothing_was_found_nothing_is_flagged() -> None:
+async def test_nothing_is_flagged_if_nothing_was_found() -> None:
     answer = f"{NOT_FOUND_SENTENCE} Zebras are striped horses of Africa."
     assert results(await run(ScriptedChat(answer))) == []
 
@@ -156,7 +156,7 @@ async def test_an_answer_from_general_knowledge_cites_nothing() -> None:
     assert results(events) == []
 
 
-async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_affects_one_sentence_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ValueError("a fault")
 
@@ -172,7 +172,7 @@ async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.Monke
     assert failures() == before + 1
 
 
-async def test_a_fault_of_the_reader_costs_the_verification_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_of_the_reader_ends_the_verification_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ValueError("a fault")
 
@@ -210,7 +210,7 @@ async def test_an_answer_of_many_short_sentences_has_a_limit_of_verified_citatio
     assert failures("limit") == before + 1
 
 
-async def test_a_whole_answer_has_unverified_citations_where_verification_fails(
+async def test_a_whole_answer_has_unverified_citations_if_verification_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
@@ -243,7 +243,7 @@ async def test_text_is_not_held_back_for_verification() -> None:
     ) == 1
 
 
-async def test_a_long_passage_is_read_beside_the_loop() -> None:
+async def test_a_long_passage_is_read_outside_the_loop() -> None:
     filler = "Zebras live in Africa and eat grass all day long. " * 600
     passage = make_passage(1, 1, f"{filler}Refunds take 14 days.", title="Terms")
     request = make_request("How long?", (passage,), policy=POLICY)
