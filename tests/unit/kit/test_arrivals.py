@@ -19,7 +19,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -36,7 +36,7 @@ def refused(arrivals: Arrivals, caller: str) -> bool:
         return True
 
 
-def test_a_burst_is_let_in_and_what_comes_behind_a_long_wait_is_not() -> None:
+def test_a_burst_is_admitted_unless_a_request_has_waited_too_long() -> None:
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
     with arrivals.admit("a") as first:
@@ -47,11 +47,11 @@ def test_a_burst_is_let_in_and_what_comes_behind_a_long_wait_is_not() -> None:
         assert not refused(arrivals, "a")
         clock.now = 0.51
         assert refused(arrivals, "a")
-        assert not refused(arrivals, "b"), "another caller's wait is its own"
-    assert not refused(arrivals, "a"), "nobody waits any more"
+        assert not refused(arrivals, "b"), "waits count for their own caller only"
+    assert not refused(arrivals, "a"), "no request waits any more"
 
 
-def test_the_oldest_that_waits_counts() -> None:
+def test_the_oldest_waiting_request_counts() -> None:
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
     with arrivals.admit("a") as first:
@@ -71,15 +71,15 @@ def test_a_slow_sender_and_a_slow_model_keep_nobody_out() -> None:
     arrivals = Arrivals(0.5, clock)
     with arrivals.admit("a") as receiving:
         clock.now = 60.0
-        assert not refused(arrivals, "a"), "its body isn't here yet"
+        assert not refused(arrivals, "a"), "its body hasn't arrived yet"
         receiving.complete()
         receiving.begin()
         receiving.complete()
         clock.now = 120.0
-        assert not refused(arrivals, "a"), "it has its turn, however long that takes"
+        assert not refused(arrivals, "a"), "it has its turn, however long it takes"
 
 
-async def test_a_turn_is_that_of_the_request_in_whose_context_it_is_taken() -> None:
+async def test_a_turn_belongs_to_the_request_in_whose_context_it_begins() -> None:
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
     inside = asyncio.Event()
@@ -90,12 +90,12 @@ async def test_a_turn_is_that_of_the_request_in_whose_context_it_is_taken() -> N
             arrival.complete()
             assert not has_begun()
             if turn:
-                await asyncio.create_task(taking_turn())
+                await asyncio.create_task(take_turn())
             assert has_begun() is turn
             inside.set()
             await done.wait()
 
-    async def taking_turn() -> None:
+    async def take_turn() -> None:
         begin_turn()
 
     served = asyncio.create_task(serve(turn=True))
@@ -110,14 +110,14 @@ async def test_a_turn_is_that_of_the_request_in_whose_context_it_is_taken() -> N
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert not refused(arrivals, "a"), "who leaves doesn't wait"
+    assert not refused(arrivals, "a"), "a request that left doesn't wait"
     done.set()
     await served
     assert not has_begun()
-    begin_turn()  # of no request: nothing happens
+    begin_turn()  # outside of a request nothing happens
 
 
-def test_few_are_let_in_however_long_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_requests_are_always_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals_module, "FEW", 3)
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
@@ -130,7 +130,7 @@ def test_few_are_let_in_however_long_they_wait(monkeypatch: pytest.MonkeyPatch) 
         assert refused(arrivals, "a")
 
 
-def test_a_request_that_would_wait_too_long_is_refused_before_any_has() -> None:
+def test_a_request_that_would_wait_too_long_is_refused_in_advance() -> None:
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
     with ExitStack() as stack:
@@ -138,7 +138,7 @@ def test_a_request_that_would_wait_too_long_is_refused_before_any_has() -> None:
         for arrival in waiting:
             arrival.complete()
         for _ in range(16):
-            assert not refused(arrivals, "a"), "it isn't known yet how fast they get on"
+            assert not refused(arrivals, "a"), "the service rate isn't known yet"
             clock.now += 0.01
             waiting.popleft().begin()
         assert not refused(arrivals, "a"), "44 before it, at a hundred a second"
@@ -150,7 +150,7 @@ def test_a_request_that_would_wait_too_long_is_refused_before_any_has() -> None:
         assert not refused(arrivals, "a"), "28 before it"
 
 
-def test_how_fast_requests_got_on_long_ago_is_forgotten() -> None:
+def test_old_service_rates_are_forgotten() -> None:
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
     with ExitStack() as stack:
@@ -172,7 +172,7 @@ def test_how_fast_requests_got_on_long_ago_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("served_a_second", [50, 100, 400])
-def test_a_flood_is_let_in_as_fast_as_it_is_served(monkeypatch: pytest.MonkeyPatch, served_a_second: int) -> None:
+def test_a_flood_is_admitted_as_fast_as_it_is_served(monkeypatch: pytest.MonkeyPatch, served_a_second: int) -> None:
     monkeypatch.setattr(arrivals_module, "FEW", 64)
     clock = Clock()
     arrivals = Arrivals(0.5, clock)
@@ -193,5 +193,5 @@ def test_a_flood_is_let_in_as_fast_as_it_is_served(monkeypatch: pytest.MonkeyPat
                 arrival.complete()
                 line.append((arrival, clock.now))
                 let_in[tick // 1000] += 1
-    assert max(waits) < max(0.8, 96 / served_a_second), "nobody waits in vain"
-    assert all(0.8 <= each / (served_a_second / 2) <= 1.2 for each in let_in[2:]), "not in bursts"
+    assert max(waits) < max(0.8, 96 / served_a_second), "no admitted request waits too long"
+    assert all(0.8 <= count / (served_a_second / 2) <= 1.2 for count in let_in[2:]), "not in bursts"

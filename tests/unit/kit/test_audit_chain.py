@@ -1,4 +1,4 @@
-"""The audit chain: every change, removal, insertion and move of a row is found."""
+"""The audit chain: every change, removal, insertion and move of a row is detected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Row:
-    """An event as the database has it."""
+    """An event as stored in the database."""
 
     process_id: uuid.UUID
     seq: int
@@ -32,7 +32,7 @@ def event(org: str, number: int, at: datetime = START, **values: str) -> AuditEv
 
 
 def make_chain(sizes: list[list[int]], process: int = 1) -> tuple[list[Block], list[Row]]:
-    """A chain of blocks with so many events of each of some organisations."""
+    """A chain of blocks; `sizes` has the number of events of each organisation in each block."""
     process_id, prev = uuid.UUID(int=process), FIRST_PREV
     blocks: list[Block] = []
     rows: list[Row] = []
@@ -65,7 +65,7 @@ SIZES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3).filter(any)
 
 @settings(deadline=None)
 @given(SIZES, SIZES)
-def test_what_was_written_is_found_whole(first: list[list[int]], second: list[list[int]]) -> None:
+def test_an_unchanged_chain_is_valid(first: list[list[int]], second: list[list[int]]) -> None:
     (blocks, rows), (more_blocks, more_rows) = make_chain(first), make_chain(second, process=2)
     report = check(blocks + more_blocks, rows + more_rows, heads=heads_of(blocks, more_blocks))
     assert report.problems == []
@@ -75,7 +75,7 @@ def test_what_was_written_is_found_whole(first: list[list[int]], second: list[li
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(SIZES, st.data())
-def test_any_tampering_with_a_row_is_found(sizes: list[list[int]], data: st.DataObject) -> None:
+def test_any_tampering_with_a_row_is_detected(sizes: list[list[int]], data: st.DataObject) -> None:
     blocks, rows = make_chain(sizes)
     heads = heads_of(blocks)
     at = data.draw(st.integers(0, len(rows) - 1))
@@ -114,7 +114,7 @@ def test_any_tampering_with_a_row_is_found(sizes: list[list[int]], data: st.Data
             blocks = [block for block in blocks if block.seq != row.seq]
             rows = [entry for entry in rows if entry.seq != row.seq]
         case _:
-            # Everything from here on, rewritten consistently: only the head that was logged tells.
+            # All later blocks are rewritten consistently: only the logged head reveals it.
             events = [replace(entry.event, user_id="eve") for entry in rows if entry.seq == row.seq]
             prev = blocks[row.seq - 1].hash if row.seq else FIRST_PREV
             blocks = [*blocks[: row.seq], make_block(row.process_id, "gateway", row.seq, prev, START, events)]
@@ -123,7 +123,7 @@ def test_any_tampering_with_a_row_is_found(sizes: list[list[int]], data: st.Data
     assert check(blocks, rows, heads=heads).problems
 
 
-def test_a_block_whose_events_were_cut_still_counts() -> None:
+def test_a_block_whose_events_were_pruned_still_counts() -> None:
     blocks, rows = make_chain([[2, 1], [1, 1], [2]])
     before = blocks[1].at
     left = [row for row in rows if row.event.org_id != "org0" or row.seq >= 1]
@@ -137,12 +137,12 @@ def test_a_block_whose_events_were_cut_still_counts() -> None:
     assert check(blocks, [row for row in left if row.seq != 1 or row.event.org_id != "org0"], cuts).problems  # too late
 
 
-def test_a_part_of_a_block_is_never_cut() -> None:
+def test_a_part_of_a_block_is_never_pruned() -> None:
     blocks, rows = make_chain([[2], [1]])
     assert check(blocks, rows[1:], {"org0": START + timedelta(days=9)}).problems
 
 
-def test_a_cut_of_what_is_still_to_come_excuses_nothing() -> None:
+def test_a_pruning_notice_covers_no_later_blocks() -> None:
     notice = event("org0", 0, START, action=Action.AUDIT_CUT)
     assert cuts_of([replace(notice, objects=(cut_object(START + timedelta(days=1)), "before:never"))]) == {}
     assert cuts_of([replace(notice, action="search", objects=(cut_object(START),))]) == {}

@@ -26,7 +26,7 @@ from waiting import wait_until
 
 
 class Database:
-    """Takes blocks; away when told so, or saying so after it has written."""
+    """Stores blocks; can be made to fail, or to report a failure after writing."""
 
     def __init__(self) -> None:
         self.written: dict[int, tuple[Block, list[AuditEvent]]] = {}
@@ -69,7 +69,7 @@ async def test_events_are_written_in_their_order() -> None:
     assert len(database.written) == 3  # blocks are bounded
 
 
-async def test_what_could_not_be_written_waits_and_a_repeated_block_is_the_same() -> None:
+async def test_events_wait_while_writing_fails_and_a_repeated_block_is_the_same() -> None:
     database = Database()
     trail = AuditTrail(database.write, process="gateway")
     database.away = True
@@ -84,13 +84,13 @@ async def test_what_could_not_be_written_waits_and_a_repeated_block_is_the_same(
     assert [event.objects for event in database.events()] == [("document:1",), ("document:2",)]
 
 
-async def test_events_beyond_the_room_are_counted_and_their_number_is_noted() -> None:
+async def test_events_that_do_not_fit_are_counted_and_their_number_recorded() -> None:
     database, before = Database(), dropped()
     trail = AuditTrail(database.write, process="gateway", max_waiting=10)
     for number in range(13):
         trail.add(make(number))
     trail.add(make(14, "other"))
-    trail.check()  # it isn't required
+    trail.check()  # this trail isn't required
     assert dropped() - before == 4
     await trail.flush()
     lost = [(event.org_id, event.objects) for event in database.events() if event.action == Action.AUDIT_DROPPED]
@@ -110,14 +110,14 @@ async def test_a_required_trail_without_room_refuses() -> None:
     trail.check()
 
 
-async def test_the_end_of_the_process_writes_what_waits() -> None:
+async def test_waiting_events_are_written_at_the_end_of_the_process() -> None:
     database = Database()
     async with running_trail(AuditTrail(database.write, process="gateway")) as trail:
         trail.add(make(1))
     assert len(database.events()) == 1
 
 
-async def test_what_the_end_of_the_process_cannot_write_is_counted() -> None:
+async def test_events_that_cannot_be_written_at_the_end_are_counted() -> None:
     database, before = Database(), dropped()
     database.away = True
     async with running_trail(AuditTrail(database.write, process="gateway")) as trail:
@@ -125,7 +125,7 @@ async def test_what_the_end_of_the_process_cannot_write_is_counted() -> None:
     assert dropped() - before == 1
 
 
-async def test_a_defect_of_the_writer_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_trail_survives_a_defect_of_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citewire_kit.audit.BLOCK_SECONDS", 0.0)
     monkeypatch.setattr("citewire_kit.audit._RETRY_SECONDS", (0.0,))
     database, failures = Database(), 3
@@ -143,7 +143,7 @@ async def test_a_defect_of_the_writer_ends_nothing(monkeypatch: pytest.MonkeyPat
     assert len(database.events()) == 1
 
 
-async def test_a_request_notes_itself_what_it_touched_and_what_it_did_beside() -> None:
+async def test_a_request_records_itself_its_objects_and_further_actions() -> None:
     database = Database()
     trail = AuditTrail(database.write, process="gateway")
     tenant = Tenant("acme", "ada", "pro", ("owner",), "key_7")
@@ -164,7 +164,7 @@ async def test_a_request_notes_itself_what_it_touched_and_what_it_did_beside() -
     assert (search.objects, search.outcome) == (("document:1", "document:2"), "ok")
 
 
-async def test_a_caller_who_is_not_known_is_noted_too() -> None:
+async def test_unknown_callers_are_recorded_too() -> None:
     database = Database()
     trail = AuditTrail(database.write, process="gateway")
     with use_record(trail, "192.0.2.1", "") as record:
@@ -173,6 +173,6 @@ async def test_a_caller_who_is_not_known_is_noted_too() -> None:
     assert [(event.org_id, event.reason) for event in database.events()] == [("?", "API_KEY_INVALID")]
 
 
-def test_a_trail_that_is_off_takes_nothing() -> None:
+def test_a_trail_that_is_off_records_nothing() -> None:
     NO_TRAIL.add(make(1))
     NO_TRAIL.check()

@@ -1,4 +1,4 @@
-"""Signing and verifying who calls: what a service believes, and all that it refuses."""
+"""Signed callers: the tokens that a service accepts, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OURS, THEIRS = Peer("mine", frozenset({"gateway"})), Peer("theirs", frozenset({"
 
 @dataclass(frozen=True)
 class Keys:
-    """A folder of keys as `python -m citewire_kit.callers make` makes it."""
+    """A folder of keys as created by `python -m citewire_kit.callers make`."""
 
     folder: Path
 
@@ -63,7 +63,7 @@ class Keys:
         return Verifier(service, self.file, tls=tls)
 
     def token(self, tenant: Tenant = ANN, name: str = "gateway", **claims: object) -> str:
-        """A token as the gateway makes it, but for these claims; None leaves one out."""
+        """A token as the gateway makes it, with some claims changed, or left out if None."""
         now = int(time.time())
         start = {"iss": f"citewire-{name}", "aud": "citewire-retriever", "iat": now, "exp": now + 25}
         every = {**start, **to_claims(tenant), **claims}
@@ -92,7 +92,7 @@ def refused(code: Code, words: str) -> Generator[None]:
     )
 
 
-async def test_who_was_signed_for_is_who_calls(keys: Keys) -> None:
+async def test_the_signed_tenant_is_the_caller(keys: Keys) -> None:
     token = signed(keys.signer())
     assert await keys.verifier().verify(token, SEARCH, None) == ANN
     header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
@@ -104,12 +104,12 @@ async def test_who_was_signed_for_is_who_calls(keys: Keys) -> None:
     groups=st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=200), max_size=200),
     roles=st.lists(st.sampled_from(["reader", "owner", "x" * 128]), max_size=32),
 )
-def test_claims_bring_back_every_tenant(groups: list[str], roles: list[str]) -> None:
+def test_every_tenant_survives_its_claims(groups: list[str], roles: list[str]) -> None:
     tenant = Tenant("o", "u", "basic", tuple(roles), "k", tuple(groups))
     assert from_claims(json.loads(json.dumps(to_claims(tenant)))) == tenant
 
 
-async def test_two_hundred_groups_of_long_names_fit_and_one_more_is_named(keys: Keys) -> None:
+async def test_two_hundred_groups_with_long_names_fit_and_more_are_refused(keys: Keys) -> None:
     groups = tuple(chr(0x20000 + number) * 200 for number in range(200))  # four bytes each in UTF-8
     token = signed(keys.signer(), Tenant("acme", "ann", "pro", groups=groups))
     assert len(token) < MAX_TOKEN_CHARS
@@ -122,7 +122,7 @@ async def test_two_hundred_groups_of_long_names_fit_and_one_more_is_named(keys: 
 
 
 SECONDS = "iat", "exp"
-"""Claims that are given in seconds from now: a test may run long after it was collected."""
+"""Claims given in seconds from now, as a test may run long after its collection."""
 WRONG: list[tuple[str, str, dict[str, object]]] = [
     ("expired", "has expired", {"iat": -100, "exp": -75}),
     ("in the future", "isn't valid yet", {"iat": 1000, "exp": 1025}),
@@ -145,16 +145,14 @@ WRONG: list[tuple[str, str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("words", "claims"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-async def test_a_signed_token_that_says_the_wrong_thing_is_refused(
-    keys: Keys, words: str, claims: dict[str, object]
-) -> None:
+async def test_a_signed_token_with_wrong_claims_is_refused(keys: Keys, words: str, claims: dict[str, object]) -> None:
     with refused(Code.UNAUTHENTICATED, words):
         now = int(time.time())
         timed = {name: now + given for name in SECONDS if isinstance(given := claims.get(name), int)}
         await keys.verifier().verify(keys.token(ANN, "gateway", **claims | timed), SEARCH, None)
 
 
-async def test_what_nobody_signed_is_refused(keys: Keys) -> None:
+async def test_forged_tokens_are_refused(keys: Keys) -> None:
     good = keys.token()
     head, body, signature = good.split(".")
     strange = SigningKey(Ed25519PrivateKey.generate(), keys.key().key_id)
@@ -192,7 +190,7 @@ async def test_a_verified_token_is_refused_once_it_has_expired(keys: Keys, monke
     later = time.time() + 31
 
     class Later:
-        """The clock of the verifier and of the library, 31 seconds on."""
+        """A clock for the verifier and the library, 31 seconds ahead."""
 
         def time(self) -> float:
             return later
@@ -213,7 +211,7 @@ def _clock(now: float) -> type:
     return Clock
 
 
-async def test_issuers_have_their_organisations_and_methods(keys: Keys) -> None:
+async def test_issuers_are_limited_to_their_organisations_and_methods(keys: Keys) -> None:
     keys.change(
         lambda issuers: issuers["citewire-worker"].update(
             organisations=["acme"], methods=["citewire.retriever.v1.RetrieverService/*"]
@@ -228,7 +226,7 @@ async def test_issuers_have_their_organisations_and_methods(keys: Keys) -> None:
     assert await verifier.verify(keys.token(), DELETE, None) == ANN
 
 
-async def test_with_certificates_a_token_counts_under_its_own_only(keys: Keys) -> None:
+async def test_with_certificates_a_token_is_valid_only_under_its_own(keys: Keys) -> None:
     verifier = keys.verifier(tls=True)
     bound = keys.token(cnf={"x5t#S256": "mine"})
     assert await verifier.verify(bound, SEARCH, OURS) == ANN
@@ -245,7 +243,7 @@ async def test_with_certificates_a_token_counts_under_its_own_only(keys: Keys) -
         keys.verifier(tls=True)
 
 
-async def test_a_platforms_tokens_are_for_its_subjects_only(keys: Keys) -> None:
+async def test_a_platforms_tokens_are_valid_for_listed_subjects_only(keys: Keys) -> None:
     private = rsa.generate_private_key(65537, 2048)
     jwk: dict[str, Any] = {**json.loads(RSAAlgorithm.to_jwk(private.public_key())), "kid": "cluster"}
     (keys.folder / "cluster.json").write_text(json.dumps({"keys": [jwk]}))
@@ -279,7 +277,7 @@ async def test_keys_are_replaced_while_calls_go_on(keys: Keys, monkeypatch: pyte
     steps: list[str] = []
 
     def call(_seconds: float) -> None:
-        """What happens in each wait of the rotation."""
+        """Makes a call during each wait of the rotation."""
         token = signed(signer)
         steps.append(jwt.get_unverified_header(token)["kid"])
 
@@ -295,7 +293,7 @@ async def test_keys_are_replaced_while_calls_go_on(keys: Keys, monkeypatch: pyte
     assert not (keys.folder / "gateway.next.pem").exists()
 
 
-async def test_a_file_that_is_broken_while_it_runs_changes_nothing(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_breaks_at_run_time_changes_nothing(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citewire_kit.watched._LOOK_SECONDS", 0.0)
     verifier = keys.verifier()
     keys.file.write_text("{")
@@ -319,7 +317,7 @@ async def test_a_file_that_is_broken_while_it_runs_changes_nothing(keys: Keys, m
         ("needs a kid", {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "A" * 43}]}),
     ],
 )
-def test_a_file_that_says_nonsense_stops_the_start(keys: Keys, words: str, change: dict[str, object]) -> None:
+def test_an_invalid_file_stops_the_start(keys: Keys, words: str, change: dict[str, object]) -> None:
     keys.change(lambda issuers: issuers["citewire-gateway"].update(change))
     with pytest.raises(StartupError, match=words):
         keys.verifier()
@@ -345,18 +343,18 @@ def _rsa_pem() -> bytes:
     return rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def test_without_a_key_only_the_local_tenant_is_called_for(keys: Keys) -> None:
+def test_without_a_key_calls_are_for_the_local_tenant_only(keys: Keys) -> None:
     signer = Signer("x", None)
     with use_tenant(LOCAL_TENANT):
         assert signer.metadata(SEARCH) == ()
     with use_tenant(ANN), pytest.raises(Unauthenticated, match="CITEWIRE_CALLER_KEY"):
         signer.metadata(SEARCH)
-    assert keys.signer().metadata(SEARCH) == (), "nobody calls"
+    assert keys.signer().metadata(SEARCH) == (), "there is no caller"
     with use_tenant(ANN):
         assert keys.signer().metadata("/grpc.health.v1.Health/Check") == ()
 
 
-def test_a_token_is_sent_again_while_it_is_young(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_reused_while_it_is_fresh(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     signer = keys.signer()
     first = signed(signer)
     assert signed(signer) == first
@@ -368,7 +366,7 @@ def test_a_token_is_sent_again_while_it_is_young(keys: Keys, monkeypatch: pytest
     assert audience_of_method(SEARCH) == audience_of_method(DELETE) == "citewire-retriever"
 
 
-def test_keys_that_are_there_are_left_alone(keys: Keys) -> None:
+def test_existing_keys_are_left_alone(keys: Keys) -> None:
     before = {path.name: path.read_bytes() for path in keys.folder.iterdir()}
     make_keys(keys.folder, {"gateway": (), "worker": ()})
     assert {path.name: path.read_bytes() for path in keys.folder.iterdir()} == before

@@ -46,7 +46,7 @@ GROUPS = st.sampled_from(["Human Resources", "/hr/leads", "a,b", "100 %", "会�
         st.lists(GROUPS, max_size=10).map(tuple),
     )
 )
-def test_a_tenant_survives_the_way(tenant: Tenant) -> None:
+def test_a_tenant_survives_the_metadata(tenant: Tenant) -> None:
     assert from_metadata(to_metadata(tenant)) == tenant
 
 
@@ -71,7 +71,7 @@ def test_groups_are_refused_rather_than_cut() -> None:
         (("owner",), ["reader", "editor", "admin", "owner"]),
     ],
 )
-def test_each_role_may_all_that_the_ones_below_it_may(roles: tuple[str, ...], may: list[Role]) -> None:
+def test_each_role_includes_the_ones_below_it(roles: tuple[str, ...], may: list[Role]) -> None:
     assert [role for role in ROLES if Tenant("acme", "ann", "pro", roles).is_at_least(role)] == may
 
 
@@ -80,7 +80,7 @@ def test_no_metadata_is_no_tenant() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", " ", "a b", "a,b", "a\n", "ä", "a" * 129, "a\x00", "a/b"])
-def test_characters_that_may_not_travel_are_refused_on_both_sides(bad: str) -> None:
+def test_forbidden_characters_are_refused_on_both_sides(bad: str) -> None:
     with pytest.raises(InvalidArgument):
         to_metadata(Tenant(bad, "u", "pro"))
     with pytest.raises(InvalidArgument):
@@ -102,14 +102,14 @@ def test_a_key_alone_is_no_tenant() -> None:
 
 
 @pytest.mark.parametrize("bad", [" ", "a b", "x" * 129, "line\nbreak"])
-def test_a_malformed_occasion_is_left_out_and_fails_nothing(bad: str) -> None:
+def test_a_malformed_call_context_is_left_out_without_an_error(bad: str) -> None:
     assert context_to_metadata(CallContext(bad, "e")) == (("cw-exchange", "e"),)
     assert context_from_metadata({"cw-profile": bad, "cw-exchange": "e"}) == CallContext("", "e")
     assert context_from_metadata({}) == CallContext()
     assert context_from_metadata(dict(context_to_metadata(CallContext("p", "e", "c")))) == CallContext("p", "e", "c")
 
 
-def test_the_occasion_is_that_of_the_innermost_block() -> None:
+def test_the_call_context_is_that_of_the_innermost_block() -> None:
     assert current_call_context() == CallContext()
     with use_call_context(CallContext("documents", "e")):
         assert current_call_context().profile == "documents"

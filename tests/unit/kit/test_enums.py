@@ -21,7 +21,7 @@ class KindWithLocal(StrEnum):
     LOCAL = "local"
 
 
-def test_every_member_travels_and_comes_back() -> None:
+def test_every_member_survives_the_round_trip() -> None:
     kinds = EnumMap(Kind, pb.ProviderType)
 
     assert [kinds.to_proto(kind) for kind in Kind] == [
@@ -51,7 +51,7 @@ def test_a_member_without_a_counterpart_is_refused() -> None:
         EnumMap(KindWithLocal, pb.ProviderType)
 
 
-def test_a_member_that_never_travels_is_named() -> None:
+def test_a_local_member_is_named() -> None:
     kinds = EnumMap(KindWithLocal, pb.ProviderType, internal=(KindWithLocal.LOCAL,))
 
     assert kinds.from_proto(pb.PROVIDER_TYPE_RERANK) is KindWithLocal.RERANK

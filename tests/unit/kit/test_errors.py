@@ -1,4 +1,4 @@
-"""Domain errors and the table between them, gRPC and HTTP."""
+"""Domain errors, and the table that maps them to gRPC and HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def there_and_back(error: CitewireError) -> CitewireError:
 
 
 @pytest.mark.parametrize("cls", LEAVES)
-def test_every_error_survives_the_way_to_the_client(cls: type[CitewireError]) -> None:
+def test_every_error_reaches_the_client_unchanged(cls: type[CitewireError]) -> None:
     error = cls("what happened", reason="INVALID_FIELD", metadata={"limit": "200"}, retry_after=2.25)
     back = there_and_back(error)
     assert type(back) is cls
@@ -144,7 +144,7 @@ def test_http_statuses(error: CitewireError, status: int) -> None:
     assert http_status(error) == status
 
 
-def test_violations_are_told_all_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     violations = Violations()
     assert violations.require(True, "query", "must not be empty")
     violations.raise_if_any()

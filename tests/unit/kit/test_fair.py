@@ -31,7 +31,7 @@ def test_a_queue_serves_everything_once_and_a_key_in_its_order(pushes: list[tupl
     for number, (key, _) in enumerate(pushes):
         queue.push(key, (key, number))
     served: list[tuple[str, int]] = []
-    while queue:  # work-conserving: as long as it holds something, it has a first
+    while queue:  # work-conserving: while it isn't empty, it has a first item
         item = queue.first()
         served.append(item)
         queue.charge(pushes[item[1]][1])
@@ -42,7 +42,7 @@ def test_a_queue_serves_everything_once_and_a_key_in_its_order(pushes: list[tupl
 
 
 @given(st.lists(costs, min_size=8, max_size=40), st.lists(costs, min_size=8, max_size=40))
-def test_two_keys_that_always_wait_are_at_most_two_charges_apart(left: list[int], right: list[int]) -> None:
+def test_two_busy_keys_are_at_most_two_charges_apart(left: list[int], right: list[int]) -> None:
     queue: FairQueue[tuple[str, int]] = FairQueue()
     for cost in left:
         queue.push("a", ("a", cost))
@@ -60,7 +60,7 @@ def test_two_keys_that_always_wait_are_at_most_two_charges_apart(left: list[int]
 
 
 @given(st.integers(1, 500), costs, st.integers(1, 20))
-def test_a_late_comer_waits_for_one_item_of_a_flood(flood: int, cost: int, served_before: int) -> None:
+def test_a_latecomer_waits_for_one_item_of_a_flood(flood: int, cost: int, served_before: int) -> None:
     queue: FairQueue[str] = FairQueue()
     for _ in range(flood + served_before + 1):
         queue.push("flood", "flood")
@@ -74,7 +74,7 @@ def test_a_late_comer_waits_for_one_item_of_a_flood(flood: int, cost: int, serve
 
 
 @given(st.integers(1, 300), costs)
-def test_who_asked_for_nothing_is_owed_nothing(idle: int, cost: int) -> None:
+def test_an_idle_key_saves_up_nothing(idle: int, cost: int) -> None:
     queue: FairQueue[str] = FairQueue()
     for key in ("busy", "back"):
         queue.push(key, key)
@@ -93,7 +93,7 @@ def test_who_asked_for_nothing_is_owed_nothing(idle: int, cost: int) -> None:
     assert Counter(served[:4]) == {"busy": 2, "back": 2}
 
 
-def test_what_is_not_done_goes_to_the_end_of_its_own_line() -> None:
+def test_an_unfinished_item_goes_to_the_end_of_its_keys_line() -> None:
     queue: FairQueue[str] = FairQueue()
     for item in ("long", "short"):
         queue.push("a", item)
@@ -106,17 +106,17 @@ def test_what_is_not_done_goes_to_the_end_of_its_own_line() -> None:
     assert not queue
 
 
-def test_a_queue_forgets_keys_that_owe_nothing() -> None:
+def test_a_queue_forgets_keys_without_debts() -> None:
     queue: FairQueue[str] = FairQueue()
     queue.push("always", "always")
     for number in range(2000):
         queue.push(f"org{number}", "once")
         queue.charge(1, again=queue.first() == "always")
         queue.charge(1, again=queue.first() == "always")
-    assert len(queue._times) < 200  # pyright: ignore[reportPrivateUsage] # its memory is the point
+    assert len(queue._times) < 200  # pyright: ignore[reportPrivateUsage] # its size is what is tested
 
 
-def test_one_alone_has_all_and_the_next_is_refused() -> None:
+def test_a_single_key_may_hold_everything_and_then_others_are_refused() -> None:
     permits = shares(4)
     with ExitStack() as stack:
         for _ in range(4):
@@ -128,7 +128,7 @@ def test_one_alone_has_all_and_the_next_is_refused() -> None:
     assert permits.total == 0
 
 
-def test_who_has_less_gets_what_another_holds_beyond_its_share() -> None:
+def test_a_key_with_less_gets_what_another_holds_beyond_its_share() -> None:
     permits, interrupted = shares(4), list[int]()
     with ExitStack() as stack:
         for number in range(4):
@@ -136,10 +136,10 @@ def test_who_has_less_gets_what_another_holds_beyond_its_share() -> None:
             stack.enter_context(held.revocable(lambda number=number: interrupted.append(number)))
         for _ in range(2):
             stack.enter_context(permits.hold_now("b"))
-        assert interrupted == [3, 2]  # the youngest: least is lost
+        assert interrupted == [3, 2]  # the newest, so that the least work is lost
         assert (permits.used("a"), permits.used("b"), permits.total) == (2, 2, 4)
         with pytest.raises(ResourceExhausted), permits.hold_now("b"):
-            pass  # both have the same: nobody is robbed
+            pass  # both have the same, so nothing is revoked
     assert permits.total == 0
 
 
@@ -152,7 +152,7 @@ def test_beyond_the_capacity_each_key_still_has_its_share() -> None:
             assert permits.total == 14
 
 
-def test_beyond_the_capacity_is_gone_only_where_nothing_can_be_revoked() -> None:
+def test_the_capacity_is_exceeded_only_if_nothing_can_be_revoked() -> None:
     permits, interrupted = shares(4, beyond=True), list[str]()
     with ExitStack() as stack:
         for _ in range(3):
@@ -168,7 +168,7 @@ def test_beyond_the_capacity_is_gone_only_where_nothing_can_be_revoked() -> None
     assert permits.total == 0
 
 
-def test_a_key_is_held_to_its_share_while_another_was_there_lately() -> None:
+def test_a_key_is_limited_to_its_share_if_another_was_active_recently() -> None:
     now = [0.0]
     permits = shares(4, linger_seconds=1.0, clock=lambda: now[0])
     with permits.hold_now("b"):
@@ -183,7 +183,7 @@ def test_a_key_is_held_to_its_share_while_another_was_there_lately() -> None:
             stack.enter_context(permits.hold_now("a"))
 
 
-async def test_who_comes_while_another_holds_all_has_its_share_at_once() -> None:
+async def test_a_newcomer_gets_its_share_at_once_while_another_holds_everything() -> None:
     permits = shares(4, linger_seconds=1.0, shared=2)
     held = list[str]()
     done = asyncio.Event()
@@ -198,13 +198,13 @@ async def test_who_comes_while_another_holds_all_has_its_share_at_once() -> None
     assert held == ["flood"] * 4
     tasks += [asyncio.create_task(work(key)) for key in ("b", "c", "d", "e", "e")]
     await asyncio.sleep(0)
-    assert held[4:] == ["b", "c", "d"], "the flood counts for its share, and that is one"
+    assert held[4:] == ["b", "c", "d"], "the flood counts with its share, which is one"
     done.set()
     await asyncio.gather(*tasks)
     assert permits.total == 0
 
 
-async def test_what_is_given_back_goes_to_who_has_least() -> None:
+async def test_released_permits_go_to_the_key_with_the_least() -> None:
     permits, served = shares(2), list[str]()
     release = asyncio.Event()
 
@@ -223,7 +223,7 @@ async def test_what_is_given_back_goes_to_who_has_least() -> None:
     assert Counter(served[2:6]) == {"a": 2, "b": 2}
 
 
-async def test_more_than_may_wait_are_refused() -> None:
+async def test_requests_beyond_the_queue_limit_are_refused() -> None:
     permits = shares(1, most_waiting=2)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(permits.hold("a"))
@@ -239,7 +239,7 @@ async def test_more_than_may_wait_are_refused() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_who_is_first_waits_before_the_others_of_its_key() -> None:
+async def test_an_urgent_request_goes_before_the_others_of_its_key() -> None:
     permits, served = shares(1, most_waiting=2), list[str]()
 
     async def work(name: str, key: str, *, first: bool = False) -> None:
@@ -256,7 +256,7 @@ async def test_who_is_first_waits_before_the_others_of_its_key() -> None:
     assert [name for name in served if name != "other"] == ["begun", "one", "two"]
 
 
-async def test_a_large_request_is_not_passed_by_small_ones() -> None:
+async def test_a_large_request_is_not_overtaken_by_small_ones() -> None:
     permits, order = shares(10), list[str]()
 
     async def work(name: str, key: str, amount: int) -> None:
@@ -279,7 +279,9 @@ async def test_a_large_request_is_not_passed_by_small_ones() -> None:
     st.lists(st.tuples(st.sampled_from(KEYS), st.integers(1, 3), st.booleans()), min_size=1, max_size=40),
     st.sampled_from([0.0, 0.001]),
 )
-def test_nobody_starves_and_nothing_is_lost(capacity: int, callers: list[tuple[str, int, bool]], linger: float) -> None:
+def test_no_caller_starves_and_nothing_is_lost(
+    capacity: int, callers: list[tuple[str, int, bool]], linger: float
+) -> None:
     async def go() -> None:
         permits, most = shares(capacity, linger_seconds=linger), 0
         ended = 0

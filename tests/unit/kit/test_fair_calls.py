@@ -1,4 +1,4 @@
-"""Calls of services in fair shares."""
+"""Fair shares of calls to services."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from citewire_kit.tenant import Tenant, use_tenant
 from waiting import wait_until
 
 LONG = 3600.0
-"""Seconds that no test lasts: what depends on time stays as it is meanwhile."""
+"""Seconds: longer than any test, so that nothing expires meanwhile."""
 
 
 class Service:
-    """Takes calls, which end when the test lets them."""
+    """Accepts calls, which end when the test says so."""
 
     def __init__(self) -> None:
         self.running: list[str] = []
@@ -36,7 +36,7 @@ class Service:
         return method
 
     async def end_calls(self, *tasks: asyncio.Task[str]) -> None:
-        """Lets those calls end, and any that begin until they have."""
+        """Lets these calls end, and those that begin meanwhile."""
         self._may_end.set()
         await asyncio.gather(*tasks)
         self._may_end.clear()
@@ -44,7 +44,7 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    """The service that is called; who was there stays present."""
+    """The service that is called; organisations that called it stay active."""
     service = Service()
     monkeypatch.setattr(client, "unary", service.unary)
     monkeypatch.setattr(fair_calls, "_PRESENT_SECONDS", LONG)
@@ -53,7 +53,7 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
 
 
 async def settle() -> None:
-    """Lets everything happen that waits for neither the test nor time: far more turns of the loop than that takes."""
+    """Lets everything run that doesn't wait for the test or for time: many more turns of the loop than needed."""
     for _ in range(100):
         await asyncio.sleep(0)
 
@@ -69,22 +69,22 @@ def begin(calls: FairCalls, org_id: str, number: int = 1) -> list[asyncio.Task[s
     return [asyncio.create_task(ask(calls, org_id)) for _ in range(number)]
 
 
-async def test_a_flood_leaves_another_organisation_its_part(service: Service) -> None:
+async def test_a_flood_leaves_another_organisation_its_share(service: Service) -> None:
     waits: list[float] = []
     calls = FairCalls(4, waits.append)
     await service.end_calls(*begin(calls, "quiet"))
     assert waits == []
     flood = begin(calls, "flood", 40)
     await settle()
-    assert service.running == ["flood", "flood"], "two places are kept free for who was there just now"
+    assert service.running == ["flood", "flood"], "two slots are kept free for the recent caller"
     quiet = begin(calls, "quiet")
     await settle()
-    assert service.running == ["flood", "flood", "quiet"], "and it has one at once"
+    assert service.running == ["flood", "flood", "quiet"], "it gets one at once"
     await service.end_calls(*quiet, *flood)
     assert len(waits) >= 38
 
 
-async def test_one_alone_makes_all_calls(service: Service) -> None:
+async def test_a_single_organisation_may_use_all_slots(service: Service) -> None:
     calls = FairCalls(4, lambda _: None)
     tasks = begin(calls, "alone", 8)
     await settle()
@@ -92,24 +92,24 @@ async def test_one_alone_makes_all_calls(service: Service) -> None:
     await service.end_calls(*tasks)
 
 
-async def test_while_several_are_there_a_flood_leaves_cores_free(service: Service) -> None:
+async def test_while_several_organisations_are_active_a_flood_leaves_cores_free(service: Service) -> None:
     calls = FairCalls(6, lambda _: None, shared=2)
     alone = begin(calls, "flood", 12)
     await settle()
-    assert service.running == ["flood"] * 6, "all places are there for one alone"
+    assert service.running == ["flood"] * 6, "a single organisation gets all slots"
     await service.end_calls(*alone)
     await service.end_calls(*begin(calls, "quiet"))
     flood = begin(calls, "flood", 12)
     await settle()
-    assert service.running == ["flood"], "of two cores, one is kept for who was there just now"
+    assert service.running == ["flood"], "of two cores, one is kept for the recent caller"
     third, quiet = begin(calls, "third"), begin(calls, "quiet")
     await settle()
-    assert sorted(service.running) == ["flood", "quiet", "third"], "and everyone has one, however few there are"
+    assert sorted(service.running) == ["flood", "quiet", "third"], "each organisation gets one, however few there are"
     await service.end_calls(*quiet, *third, *flood)
 
 
 @pytest.mark.parametrize(("at_work", "at_once"), [(LONG, 1), (0.001, 3)])
-async def test_what_waits_for_a_provider_frees_its_place(
+async def test_a_call_that_waits_for_a_provider_frees_its_slot(
     service: Service, monkeypatch: pytest.MonkeyPatch, at_work: float, at_once: int
 ) -> None:
     monkeypatch.setattr(fair_calls, "_AT_WORK_SECONDS", at_work)
@@ -127,7 +127,7 @@ async def test_what_waits_for_a_provider_frees_its_place(
     streams = [asyncio.create_task(stream()) for _ in range(3)]
     await wait_until(lambda: streaming == at_once)
     await settle()
-    assert streaming == at_once, "what computes here has its turn like any other call"
+    assert streaming == at_once, "local work waits its turn like any other call"
     quiet = begin(calls, "quiet")
     if at_once == 3:
         await wait_until(lambda: service.running == ["quiet"])
@@ -139,11 +139,11 @@ async def test_what_waits_for_a_provider_frees_its_place(
     await asyncio.gather(*streams)
     others = begin(calls, "flood", 3)
     await settle()
-    assert service.running == ["flood"], "each place was given back once"
+    assert service.running == ["flood"], "each slot was released once"
     await service.end_calls(*others)
 
 
-async def test_who_gets_no_turn_in_time_is_told(service: Service) -> None:
+async def test_a_call_without_a_turn_in_time_is_refused(service: Service) -> None:
     calls = FairCalls(1, lambda _: None, most_waiting=2)
     tasks = begin(calls, "flood", 3)
     await settle()

@@ -1,4 +1,4 @@
-"""Spans of calls to models: the conventions' attributes, and content only where it is asked for."""
+"""Spans of calls to models: the conventions' attributes, and content only on request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def call_a_model() -> None:
         span.record_counts(retrieval_passages=5)
 
 
-def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
+def test_the_attributes_of_a_call(exported: InMemorySpanExporter) -> None:
     call_a_model()
     span = only_span(exported)
     assert (span.name, span.kind) == ("chat gpt", SpanKind.CLIENT)
@@ -75,7 +75,7 @@ def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
     assert not span.events
 
 
-def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter) -> None:
+def test_content_is_recorded_on_request(exported: InMemorySpanExporter) -> None:
     capture_content(on=True)
     call_a_model()
     attributes = only_span(exported).attributes or {}
@@ -85,28 +85,26 @@ def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter)
 
 
 @pytest.mark.parametrize("operation", get_args(Operation))
-def test_every_call_of_a_chat_says_its_conversation(exported: InMemorySpanExporter, operation: Operation) -> None:
+def test_every_call_of_a_chat_has_its_conversation(exported: InMemorySpanExporter, operation: Operation) -> None:
     with use_call_context(CallContext("grounded", "e", "c7")), model_span(operation, provider="p", model="m"):
         pass
     assert (only_span(exported).attributes or {})["gen_ai.conversation.id"] == "c7"
 
 
-def test_names_are_the_conventions_own() -> None:
+def test_names_are_those_of_the_conventions() -> None:
     known = {str(value) for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
-    # Of the conventions' own release, which the package is older than.
+    # In a newer release of the conventions than the package's.
     known.add("gen_ai.retrieval.top_k")
     used = set(re.findall(r'"(gen_ai\.[a-z_.]+)"', Path(genai.__file__).read_text()))
     assert len(used) > 15
     assert used <= known
-    names = gen_ai_attributes.GenAiOperationNameValues  # pyright: ignore[reportDeprecated] # moved, and still the package's own
+    names = gen_ai_attributes.GenAiOperationNameValues  # pyright: ignore[reportDeprecated] # moved, but still in the package
     operations = {value.value for value in names}
-    assert set(get_args(Operation)) - operations == {"rerank"}, "which the conventions don't have"
+    assert set(get_args(Operation)) - operations == {"rerank"}, "not in the conventions"
 
 
 @pytest.mark.parametrize("content", [False, True])
-def test_a_search_says_what_it_looked_for_only_where_that_is_asked_for(
-    exported: InMemorySpanExporter, *, content: bool
-) -> None:
+def test_a_searchs_content_is_recorded_only_on_request(exported: InMemorySpanExporter, *, content: bool) -> None:
     capture_content(on=content)
     with model_span("retrieval") as span:
         span.record_search("a secret question", 5)

@@ -1,4 +1,4 @@
-"""An organisation that was moved is served by its new node, whatever happens to the one that it was on before."""
+"""An organisation that was moved is served by its new node, whatever happens to its previous one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def lose_first_node(guard: NodeGuard, connection: psycopg.AsyncConnection)
     await wait_until(lambda: "first" in guard.away, 10)
 
 
-async def test_what_it_does_isnt_broken_off(
+async def test_its_running_work_is_not_interrupted(
     plain_database: Database, guard: NodeGuard, connection: psycopg.AsyncConnection
 ) -> None:
     uses: dict[str, NodeUse] = {}

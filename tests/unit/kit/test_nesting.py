@@ -1,4 +1,4 @@
-"""How deep JSON is nested, and that nothing that is taken is too deep for an answer."""
+"""How deep JSON is nested, and that no accepted metadata is too deep for an answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_depth(lists: bool) -> None:
 
 
 @pytest.mark.parametrize("lists", [True, False])
-def test_metadata_that_is_taken_fits_every_answer(lists: bool) -> None:
+def test_accepted_metadata_fits_every_answer(lists: bool) -> None:
     struct, wrong = Struct(), Violations()
     struct.update({"m": nested(MAX_METADATA_NESTING - 1, lists=lists)})
     check_metadata(wrong, "metadata", struct)

@@ -1,4 +1,4 @@
-"""structlog, without what would draw its tracebacks."""
+"""structlog without rich, which would render its tracebacks."""
 
 import subprocess
 import sys
@@ -12,6 +12,6 @@ print(rich.__name__)
 """
 
 
-def test_logging_imports_no_rich_and_hides_it_from_nobody() -> None:
+def test_logging_does_not_import_rich_and_does_not_hide_it() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["False", "rich"], done.stderr

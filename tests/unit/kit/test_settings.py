@@ -36,14 +36,14 @@ def test_defaults_are_safe() -> None:
         settings.port = 1
 
 
-def test_own_variables_have_the_prefix_and_shared_ones_have_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_variables_have_the_prefix_and_shared_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "CITEWIRE_FAKE_PORT": "1234",
         "CITEWIRE_AUTH": "off",
         "CITEWIRE_LOG_LEVEL": "DEBUG",
         "CITEWIRE_LOG_FORMAT": "console",
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317",
-        "CITEWIRE_FAKE_METRICS_PORT": "",  # empty is unset
+        "CITEWIRE_FAKE_METRICS_PORT": "",  # empty means unset
     }.items():
         monkeypatch.setenv(name, value)
     settings = load_settings(FakeSettings)
@@ -64,7 +64,7 @@ def test_tests_may_build_settings_with_keywords() -> None:
 
 @pytest.mark.parametrize("field", ["host", "metrics_host"])
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.1", "example.org"])  # noqa: S104 # refused by the code under test
-def test_without_auth_no_port_leaves_loopback(field: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_auth_all_ports_stay_on_loopback(field: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CITEWIRE_AUTH", "off")
     monkeypatch.setenv(f"CITEWIRE_FAKE_{field.upper()}", address)
     with pytest.raises(ValidationError, match=f"CITEWIRE_FAKE_{field.upper()} must be a loopback address"):

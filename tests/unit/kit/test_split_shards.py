@@ -1,4 +1,4 @@
-"""A transaction that meets a split of its shards is repeated; what failed for another reason isn't."""
+"""A transaction that meets a split of its shards is repeated; other failures aren't."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ACME = Tenant("acme", "ann", "pro")
 SPLIT = ("could not find valid entry for shard 102059", "XX000")
-"""As a node says it; the coordinator says the other."""
+"""A node's error; the coordinator's is in the test below."""
 RAISE = "DO $$ BEGIN RAISE EXCEPTION '{}' USING ERRCODE = '{}'; END $$"
 
 
@@ -34,7 +34,7 @@ async def pool(plain_database: Database) -> AsyncIterator[Pool]:
 
 
 class Act:
-    """A transaction that fails so often before it does what it should."""
+    """A transaction that fails a number of times before it succeeds."""
 
     def __init__(self, pool: Pool, failures: int, error: tuple[str, str] = SPLIT) -> None:
         self._pool = pool
@@ -58,7 +58,7 @@ async def test_a_transaction_that_meets_a_split_is_repeated(pool: Pool, error: t
     assert act.begun == 3
 
 
-async def test_one_that_meets_it_again_and_again_is_refused(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transaction_that_keeps_meeting_a_split_is_refused(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "_SPLIT_PAUSES", (0.0, 0.0))
     act = Act(pool, 9)
     with pytest.raises(ShardsSplit) as caught:

@@ -23,7 +23,7 @@ def write(package: str, tmp_path: Path, text: str) -> None:
     (tmp_path / package / "queries.sql").write_text(text)
 
 
-def test_queries_are_found_by_name_with_their_comments(package: str, tmp_path: Path) -> None:
+def test_queries_are_read_by_name_with_their_comments(package: str, tmp_path: Path) -> None:
     write(
         package,
         tmp_path,

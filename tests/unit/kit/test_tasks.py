@@ -1,4 +1,4 @@
-"""Tasks end, also where a cancellation is lost."""
+"""Tasks end even if a cancellation is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from citewire_kit.tasks import end, end_others
 
 
 async def stubborn(losing: int) -> None:
-    """Loses as many cancellations."""
+    """Ignores the given number of cancellations."""
     lost = 0
     while True:
         try:
@@ -35,7 +35,7 @@ async def test_a_loop_whose_wait_is_over_when_it_is_cancelled() -> None:
 
     async def loop() -> None:
         while True:
-            await asyncio.wait_for(come.wait(), 60)  # Python 3.11's loses a cancellation that comes now
+            await asyncio.wait_for(come.wait(), 60)  # in Python 3.11, it loses a cancellation that comes now
             come.clear()
 
     task = asyncio.create_task(loop())
@@ -46,7 +46,7 @@ async def test_a_loop_whose_wait_is_over_when_it_is_cancelled() -> None:
     assert task.cancelled()
 
 
-async def test_how_they_end_is_their_own_affair() -> None:
+async def test_a_tasks_own_error_is_not_raised() -> None:
     async def failing() -> None:
         try:
             await asyncio.sleep(60)
@@ -60,7 +60,7 @@ async def test_how_they_end_is_their_own_affair() -> None:
     assert isinstance(failed.exception(), KeyError)
 
 
-async def test_who_waits_can_be_cancelled_too() -> None:
+async def test_the_waiter_can_be_cancelled_too() -> None:
     task = asyncio.create_task(stubborn(5))
     await asyncio.sleep(0)
     with pytest.raises(TimeoutError):
@@ -69,7 +69,7 @@ async def test_who_waits_can_be_cancelled_too() -> None:
     await end(task, again_seconds=0.01)
 
 
-async def test_what_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tasks_that_do_not_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
 
     class Log:
@@ -84,7 +84,7 @@ async def test_what_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert told == [("tasks_not_ending", {"tasks": ["stubborn"]})]
 
 
-async def test_all_others_end() -> None:
+async def test_all_other_tasks_end() -> None:
     others = [asyncio.create_task(stubborn(0)) for _ in range(3)]
     await asyncio.sleep(0)
     async with asyncio.timeout(5):

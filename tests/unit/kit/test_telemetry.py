@@ -78,7 +78,7 @@ def test_a_line_is_one_json_object_with_its_context(logged: io.StringIO) -> None
 
 @pytest.mark.parametrize("name", ["uvicorn.error", "grpc._server", "some.library"])
 def test_libraries_log_through_the_same_pipeline(name: str, logged: io.StringIO) -> None:
-    logging.getLogger(name).setLevel(logging.NOTSET)  # a server that ran in this process may have raised it
+    logging.getLogger(name).setLevel(logging.NOTSET)  # a server in this process may have raised it
     with use_request_id("request-7"):
         logging.getLogger(name).warning("from %s", "outside", extra={"detail": 1})
     (line,) = lines(logged)
@@ -101,7 +101,7 @@ def test_a_traceback_stays_one_line_and_shows_no_local_variables(logged: io.Stri
     assert "who was fired and why" not in logged.getvalue()
 
 
-def test_the_console_format_shows_no_local_variables_either(_restore: None) -> None:  # noqa: PT019 # only its teardown is wanted
+def test_the_console_format_shows_no_local_variables_either(_restore: None) -> None:  # noqa: PT019 # only its teardown is needed
     stream = io.StringIO()
     configure_logging("embedder", level="INFO", log_format="console", stream=stream)
     try:
@@ -114,7 +114,7 @@ def test_the_console_format_shows_no_local_variables_either(_restore: None) -> N
     assert "who was fired and why" not in stream.getvalue()
 
 
-def test_what_is_logged_before_the_set_up_shows_no_local_variables() -> None:
+def test_logs_before_the_setup_show_no_local_variables() -> None:
     code = """
 from citewire_kit.telemetry import get_logger
 
@@ -142,7 +142,7 @@ def test_levels_and_warnings(logged: io.StringIO) -> None:
 
 
 @pytest.mark.parametrize("flags", ["00", "01"])
-def test_the_callers_trace_is_continued_and_its_sampling_kept(flags: str) -> None:
+def test_the_callers_trace_and_sampling_are_continued(flags: str) -> None:
     tracer = build_provider("embedder", None).get_tracer("test")
     carrier: dict[str, str] = {}
     with tracer.start_as_current_span("span", context=extract({"traceparent": PARENT.format(flags=flags)})):
@@ -245,8 +245,8 @@ def test_labels_from_outside_are_bounded() -> None:
     assert len(_label_values("gen_ai_provider_name") - before[1]) <= 17
 
 
-def test_tenants_models_leave_the_operators_their_labels() -> None:
-    """A thousand names of tenants' models come first; the configured one still has its series, and they share one."""
+def test_tenants_models_do_not_use_up_the_operators_labels() -> None:
+    """A thousand tenants' models come first and share a series; the configured model still has its own."""
     for number in range(1000):
         metrics.record_operation(provider="p", model=f"tenants{number}", operation="chat", seconds=1.0)
     metrics.init_model(provider="p", model="configured", operation="chat")
@@ -282,5 +282,5 @@ def test_the_metrics_server_closes_at_once() -> None:
         began = time.perf_counter()
         server.close()
         seconds.append(time.perf_counter() - began)
-    # Its loop looks every half second whether to stop. The shortest counts: the machine may be busy.
+    # Its loop checks every half second whether to stop. The shortest time counts: the machine may be busy.
     assert min(seconds) < 0.25

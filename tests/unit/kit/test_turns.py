@@ -14,7 +14,7 @@ from waiting import wait_until
 
 
 class Computing:
-    """Work that lasts until it is let go on; notes whose began, in order."""
+    """Work that lasts until it is released; records whose work began, in order."""
 
     def __init__(self) -> None:
         self.began: list[str] = []
@@ -44,7 +44,7 @@ async def test_a_flood_computes_one_piece_after_another_and_others_at_once() -> 
     assert work.began.count("flood") == 100
 
 
-async def test_what_takes_long_has_a_line_of_its_own() -> None:
+async def test_long_work_has_a_separate_queue() -> None:
     work = Computing()
     long = [asyncio.create_task(ask("acme", work, long=True)) for _ in range(3)]
     await wait_until(lambda: len(work.began) == 1)
@@ -54,7 +54,7 @@ async def test_what_takes_long_has_a_line_of_its_own() -> None:
     await asyncio.gather(short, *long)
 
 
-async def test_who_leaves_gives_the_place_up_and_running_work_keeps_it() -> None:
+async def test_cancelled_work_leaves_the_queue_but_running_work_keeps_its_slot() -> None:
     work = Computing()
     first, second, third = [asyncio.create_task(ask("acme", work)) for _ in range(3)]
     await wait_until(lambda: len(work.began) == 1)
@@ -64,13 +64,13 @@ async def test_who_leaves_gives_the_place_up_and_running_work_keeps_it() -> None
     assert first.cancelled()
     assert second.cancelled()
     await asyncio.sleep(0.01)
-    assert len(work.began) == 1, "a thread goes on, whoever waits for it"
+    assert len(work.began) == 1, "a running thread can't be cancelled"
     work.go_on.release(2)
     assert await third == "acme"
     assert len(work.began) == 2
 
 
-async def test_an_error_is_its_callers_and_the_next_has_its_turn() -> None:
+async def test_an_error_reaches_its_caller_and_the_next_has_its_turn() -> None:
     def fail() -> str:
         raise ValueError(current_tenant().org_id)
 
@@ -82,7 +82,7 @@ async def test_an_error_is_its_callers_and_the_next_has_its_turn() -> None:
         await ask("acme", fail)
 
 
-async def test_what_waits_has_threads_of_its_own_and_as_many_as_lines() -> None:
+async def test_waiting_work_has_separate_threads_one_for_each_queue() -> None:
     work = Computing()
 
     async def wait(line: int) -> str:

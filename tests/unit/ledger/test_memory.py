@@ -1,4 +1,4 @@
-"""The ledger in memory: what tests of others rely on."""
+"""The in-memory ledger, which other tests rely on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from citewire_ledger import CallUsage, MemoryLedger, NewCall, NoLedger, Outcome,
 NEW = NewCall(Purpose.GENERATION, "p", "m", None, input_tokens=100, max_output_tokens=50)
 
 
-async def test_what_was_spent_is_kept() -> None:
+async def test_usage_is_recorded() -> None:
     ledger = MemoryLedger()
     async with ledger.call(NEW) as call:
         assert ledger.rows[0].outcome is Outcome.OPEN
@@ -55,7 +55,7 @@ async def test_a_refused_call_has_no_row() -> None:
     assert ledger.rows == []
 
 
-async def test_no_ledger_keeps_nothing() -> None:
+async def test_no_ledger_records_nothing() -> None:
     async with NoLedger().call(NEW) as call:
         call.record_progress(1)
         call.record_usage(CallUsage(1))

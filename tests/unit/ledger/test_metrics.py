@@ -1,4 +1,4 @@
-"""Tokens and cost are counted by the ledger's call, wherever its row is kept."""
+"""Tokens and cost are counted by the ledger's call, whichever ledger it is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_tokens_and_cost_are_counted_once(ledger: Ledger) -> None:
     assert sample("gen_ai_client_token_usage_sum", **convention) == 4
 
 
-async def test_what_is_cut_is_counted_by_estimate_and_whose_key_it_was() -> None:
+async def test_an_interrupted_call_is_counted_by_estimate_and_payer() -> None:
     labels = {"provider": "cut", "model": "own", "purpose": "generation"}
 
     async def make_call() -> None:
@@ -56,7 +56,7 @@ async def test_what_is_cut_is_counted_by_estimate_and_whose_key_it_was() -> None
     assert sample("citewire_provider_cost_usd_total", **labels, payer="tenant") == pytest.approx(128 / 1e6)
 
 
-async def test_models_of_this_process_cost_nobody() -> None:
+async def test_local_models_cost_nothing() -> None:
     async with NoLedger(metered=False).call(NewCall(Purpose.GENERATION, "here", "m", PRICE, 100)):
         pass
     assert sample("citewire_provider_tokens_total", provider="here", model="m", purpose="generation", type="input") == 0

@@ -20,7 +20,7 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert PRICE.cost(spent) == 500 * 3000 + 400 * 300 + 100 * 3750 + 20 * 15_000
 
 
-def test_a_part_of_a_nano_is_a_whole_one() -> None:
+def test_a_part_of_a_nano_is_rounded_up() -> None:
     cheap = Price(Decimal("0.0000001"), Decimal(0), Decimal(0), Decimal(0))
     assert cheap.cost(CallUsage(1)) == 1
     assert cheap.cost(CallUsage(0)) == 0
@@ -32,7 +32,7 @@ def test_a_part_of_a_nano_is_a_whole_one() -> None:
     most=st.integers(0, 10**5),
     parts=st.tuples(st.floats(0, 1.5), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
 )
-def test_what_is_reserved_is_enough_for_half_as_much_again(
+def test_the_reserve_covers_half_as_much_again(
     price: Price, estimate: int, most: int, parts: tuple[float, float, float, float]
 ) -> None:
     used = int(estimate * parts[0])
@@ -52,7 +52,7 @@ def test_money_is_written_without_needless_zeros(nano: int, text: str) -> None:
     assert usd(nano) == text
 
 
-def test_what_is_no_exchange_is_none() -> None:
+def test_an_id_that_is_no_exchange_is_none() -> None:
     assert exchange_uuid("") is None
     assert exchange_uuid("call-7") is None
     assert str(exchange_uuid("01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11")) == "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"

@@ -1,4 +1,4 @@
-"""The dashboards are those that the generator makes, and Grafana can lay them out."""
+"""The dashboards are up to date with their generator, and Grafana can lay them out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_generated_files_are_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(dashboards()))
-def test_panels_have_titles_and_places_of_their_own(name: str) -> None:
+def test_panels_have_distinct_titles_and_do_not_overlap(name: str) -> None:
     dashboard = dashboards()[name]
     assert f"{dashboard['uid']}.json" == name
     everything: list[dict[str, Any]] = dashboard["panels"]
@@ -33,7 +33,7 @@ def test_panels_have_titles_and_places_of_their_own(name: str) -> None:
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in everything)
 
 
-def test_what_a_dashboard_asks_comes_from_the_chosen_prometheus() -> None:
+def test_a_dashboards_queries_go_to_the_chosen_prometheus() -> None:
     for name, dashboard in dashboards().items():
         variables = {variable["name"] for variable in dashboard["templating"]["list"]}
         for panel in panels(dashboard):
@@ -43,7 +43,7 @@ def test_what_a_dashboard_asks_comes_from_the_chosen_prometheus() -> None:
                 assert ("$job" in target["expr"]) <= ("job" in variables), (name, panel["title"])
 
 
-def test_what_the_issue_names_is_shown() -> None:
+def test_the_required_panels_exist() -> None:
     shown = {panel["title"] for dashboard in dashboards().values() for panel in panels(dashboard)}
     assert {
         "Tokens per second",

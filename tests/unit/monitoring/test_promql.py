@@ -1,4 +1,4 @@
-"""The tests' own reader of expressions."""
+"""The tests' own parser of expressions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def plain(name: str, *grouped: str) -> Selector:
         ),
     ],
 )
-def test_what_an_expression_names(expression: str, expected: list[Selector]) -> None:
+def test_the_selectors_of_an_expression(expression: str, expected: list[Selector]) -> None:
     assert selectors(expression) == expected
 
 
-def test_what_a_matcher_fits() -> None:
+def test_which_labels_a_matcher_matches() -> None:
     assert Matcher("a", "=~", "4..").fits("404")
     assert not Matcher("a", "=~", "4..").fits("4044")
     assert Matcher("a", "!~", "4..").fits("500")

@@ -1,4 +1,4 @@
-"""Each alert fires when it should, is silent when it should, and says where to read on."""
+"""Each alert fires when it should, is silent when it should, and links to the runbook."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_alert_fires_in_a_test_and_is_silent_in_another() -> None:
     assert fires == silent == set(alerts())
 
 
-def test_an_alert_says_how_urgent_it_is_and_what_happens() -> None:
+def test_an_alert_has_a_severity_and_a_description() -> None:
     for name, rule in alerts().items():
         assert re.fullmatch(r"Citewire([A-Z][a-z]+)+", name)
         assert rule["labels"]["severity"] in {"page", "ticket"}, name
@@ -54,7 +54,7 @@ def test_an_alert_says_how_urgent_it_is_and_what_happens() -> None:
         assert rule["annotations"]["runbook_url"] == f"docs/how-to/runbook.md#{name.lower()}"
 
 
-def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
+def test_the_runbook_has_exactly_one_entry_for_each_alert() -> None:
     _, *entries = re.split(r"^## ", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
     names = [entry.split("\n", 1)[0] for entry in entries]
     assert len(names) == len(set(names))
@@ -65,7 +65,7 @@ def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
         assert re.search(r"^```\n.+\n```$", entry, re.MULTILINE | re.DOTALL), name
 
 
-def test_each_recorded_series_exists_once_and_is_used_or_a_window_of_one_that_is() -> None:
+def test_every_series_that_is_used_is_recorded() -> None:
     ratios = {f"citewire:{objective.series}:rate{window}" for objective in OBJECTIVES for window in WINDOWS}
     assert recorded() == ratios | {f"citewire:chats:rate{window}" for window in WINDOWS}
     used = {selector.name for expression in expressions() for selector in selectors(expression.text)}

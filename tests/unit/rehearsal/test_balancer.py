@@ -14,7 +14,7 @@ from local_http import serving
 
 
 class Gateway:
-    """Something that answers `/readyz`."""
+    """A fake gateway that answers `/readyz`."""
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
@@ -35,11 +35,11 @@ class Gateway:
 
 async def until_only(balancer: Balancer, urls: set[str]) -> None:
     async with asyncio.timeout(10):
-        while set(balancer.ready()) != urls:  # noqa: ASYNC110 # nobody tells us
+        while set(balancer.ready()) != urls:  # noqa: ASYNC110 # no event to wait for
             await asyncio.sleep(0.02)
 
 
-async def test_the_ready_ones_get_requests_in_turns() -> None:
+async def test_ready_gateways_get_requests_in_turn() -> None:
     async with Gateway().running() as first, Gateway().running() as two:
         async with Balancer([first.url, two.url]).watching() as balancer:
             await balancer.until_ready(first.url, two.url)
@@ -51,7 +51,7 @@ async def test_the_ready_ones_get_requests_in_turns() -> None:
             await balancer.until_ready(two.url, seconds=10)
 
 
-async def test_a_single_refusal_is_no_reason_to_leave() -> None:
+async def test_a_single_refusal_does_not_remove_a_gateway() -> None:
     async with Gateway().running() as first, Balancer([first.url]).watching() as balancer:
         await balancer.until_ready(first.url)
         first.statuses = [503]
@@ -63,7 +63,7 @@ async def test_a_single_refusal_is_no_reason_to_leave() -> None:
         assert balancer.url() == first.url
 
 
-async def test_one_that_is_gone_leaves_and_one_that_is_removed_leaves_at_once() -> None:
+async def test_a_dead_gateway_is_removed_and_a_removed_one_gets_no_requests() -> None:
     async with Gateway().running() as first, Balancer().watching() as balancer:
         async with Gateway().running() as two:
             balancer.add(first.url)

@@ -1,4 +1,4 @@
-"""The rehearsal's own parts: metrics, what a machine lacks, and that pods are told what the services understand."""
+"""The rehearsal's parts: metrics, missing tools, and valid settings in pods."""
 
 import pytest
 
@@ -43,18 +43,18 @@ def test_samples_are_summed_by_the_beginning_of_their_labels() -> None:
     assert samples.total("absent") == 0
 
 
-def test_a_machine_that_has_everything_lacks_nothing() -> None:
+def test_on_a_complete_machine_nothing_is_missing() -> None:
     assert missing(0, lambda program: f"/usr/bin/{program}", lambda _: True) == []
 
 
-def test_what_is_missing_is_named_with_its_remedy() -> None:
+def test_missing_tools_are_named_with_a_remedy() -> None:
     problems = missing(1000, lambda program: None if program == "podman" else program, lambda _: False)
     assert any("root" in line for line in problems)
     assert any("apt-get install podman aardvark-dns" in line for line in problems)
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_each_service_understands_what_its_pod_is_told(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_service_accepts_its_pods_settings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = specs.environ(service, "pass/word")
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""What the rehearsal reads out of a load."""
+"""The rehearsal's figures from a load."""
 
 import math
 
@@ -21,7 +21,7 @@ ALL = [
 ]
 
 
-def test_failed_is_what_has_ended_otherwise_than_complete() -> None:
+def test_failed_requests_are_those_that_ended_incomplete() -> None:
     assert report.failed(ALL) == [ALL[1], ALL[2]]
     assert report.failed_unary(ALL) == [ALL[1]]
 
@@ -33,35 +33,35 @@ def test_times_of_failures_count_from_the_fault() -> None:
     assert report.last_begun([], 0.0) == 0
 
 
-def test_kinds_are_counted_by_how_they_ended() -> None:
+def test_kinds_are_counted_by_their_end() -> None:
     assert report.kinds(ALL[1:3] + ALL[1:2]) == "native cut 1, search unavailable 2"
     assert report.kinds([]) == "–"
 
 
 @pytest.mark.parametrize(("percent", "value"), [(50, 2), (100, 4), (75, 3), (1, 1)])
-def test_percentiles_are_values_that_were_seen(percent: float, value: float) -> None:
+def test_percentiles_are_observed_values(percent: float, value: float) -> None:
     assert report.percentile([4, 1, 3, 2], percent) == value
 
 
-def test_there_is_no_percentile_of_nothing() -> None:
+def test_there_is_no_percentile_without_values() -> None:
     assert math.isnan(report.percentile([], 50))
 
 
-def test_spread_is_of_the_one_that_is_farthest_from_the_mean() -> None:
+def test_spread_is_the_largest_deviation_from_the_mean() -> None:
     assert report.spread({"a": 50, "b": 50}) == 0
     assert report.spread({"a": 120, "b": 100, "c": 80, "d": 100}) == pytest.approx(0.2)
     assert report.spread({"a": 100, "b": 0}) == math.inf
     assert report.spread({}) == math.inf
 
 
-def test_a_goal_with_a_limit_is_met_up_to_it_and_never_by_what_never_came() -> None:
+def test_a_goal_is_met_up_to_its_limit_and_not_without_a_value() -> None:
     assert report.at_most("x", 10, 10.0, " s").met
     assert not report.at_most("x", 10, 10.1, " s").met
     assert report.at_most("x", 10, None, " s").row() == ["x", "≤ 10 s", "never", "NO"]
     assert report.at_most("x", 10, 3).row() == ["x", "≤ 10", "3", "yes"]
 
 
-def test_the_slowest_of_times_is_none_where_one_never_came() -> None:
+def test_the_slowest_time_is_none_if_one_is_missing() -> None:
     assert slowest([1.0, 3.0, 2.0]) == 3.0
     assert slowest([1.0, None]) is None
     assert slowest([]) == 0.0

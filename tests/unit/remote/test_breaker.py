@@ -60,7 +60,7 @@ def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
     assert (error.reason, error.retry_after, error.metadata["breaker"]) == ("PROVIDER_UNAVAILABLE", 10, "open")
 
 
-def test_what_says_nothing_about_the_provider_changes_nothing(breaker: Breaker) -> None:
+def test_ends_unrelated_to_the_provider_change_nothing(breaker: Breaker) -> None:
     fail(breaker)
     fail(breaker)
     for _ in range(5):
@@ -73,7 +73,7 @@ def test_what_says_nothing_about_the_provider_changes_nothing(breaker: Breaker) 
     assert breaker.state is BreakerState.OPEN
 
 
-def test_half_open_lets_one_call_through_and_its_end_decides(breaker: Breaker, clock: Clock) -> None:
+def test_half_open_lets_one_call_through_whose_end_decides(breaker: Breaker, clock: Clock) -> None:
     for _ in range(3):
         fail(breaker)
     clock.now += 10
@@ -81,7 +81,7 @@ def test_half_open_lets_one_call_through_and_its_end_decides(breaker: Breaker, c
     with breaker.enter() as probe:
         assert refused(breaker).retry_after == 5
         clock.now += 5
-        with breaker.enter():  # the first one takes long: another may look
+        with breaker.enter():  # the first probe takes long, so another is allowed
             pass
         assert breaker.state is BreakerState.HALF_OPEN
         probe.succeeded()
@@ -90,7 +90,7 @@ def test_half_open_lets_one_call_through_and_its_end_decides(breaker: Breaker, c
     assert breaker.state is BreakerState.CLOSED
 
 
-def test_a_failed_probe_opens_for_longer_up_to_the_longest(breaker: Breaker, clock: Clock) -> None:
+def test_a_failed_probe_opens_it_for_longer_up_to_a_limit(breaker: Breaker, clock: Clock) -> None:
     for _ in range(3):
         fail(breaker)
     for seconds in (20, 30, 30):
@@ -104,7 +104,7 @@ def test_a_failed_probe_opens_for_longer_up_to_the_longest(breaker: Breaker, clo
     assert refused(breaker).retry_after == 10
 
 
-def test_a_probe_whose_client_left_lets_the_next_one_look(breaker: Breaker, clock: Clock) -> None:
+def test_after_a_probe_whose_client_left_another_is_allowed(breaker: Breaker, clock: Clock) -> None:
     for _ in range(3):
         fail(breaker)
     clock.now += 10
@@ -123,7 +123,7 @@ def test_calls_that_began_before_it_opened_decide_nothing(breaker: Breaker) -> N
     assert breaker.state is BreakerState.OPEN
 
 
-def test_each_client_has_its_own_and_metrics_count_them() -> None:
+def test_each_client_has_its_own_breaker_and_metrics_count_them() -> None:
     class Client:
         pass
 
@@ -132,7 +132,7 @@ def test_each_client_has_its_own_and_metrics_count_them() -> None:
     assert breakers.of(client, "metered") is breakers.of(client, "metered")
     assert breakers.of(client, "metered") is not breakers.of(other, "metered")
     for _ in range(3):
-        # An error keeps its traceback, and that the breaker: a new one each time.
+        # An error's traceback refers to the breaker, so each call needs a new error.
         fail(breakers.of(client, "metered"), Unavailable("down", reason="PROVIDER_UNAVAILABLE"))
 
     def count(state: str) -> float | None:

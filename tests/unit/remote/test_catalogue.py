@@ -1,4 +1,4 @@
-"""What is known of models, and how an operator says otherwise."""
+"""The catalogue of models, and an operator's changes to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_default_model_of_a_kind_is_known() -> None:
             assert not kind.model or catalogue.find(provider, kind.model, type_) is not None, (provider, kind.model)
 
 
-def test_snapshots_and_tags_are_their_familys() -> None:
+def test_snapshots_and_tags_belong_to_their_family() -> None:
     catalogue = load_catalogue()
     family = catalogue.find("openai", "gpt-4.1-mini")
     assert family is not None
@@ -109,14 +109,14 @@ def test_a_malformed_file_says_where(tmp_path: Path, text: str, says: str) -> No
     assert str(file) in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="can't be read"):
         load_catalogue(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(("prompt", "estimate"), [(30_000, "0.013"), (15_000, "0.007")])
 def test_the_librarys_estimates(prompt: int, estimate: str) -> None:
-    # System D's own: some 30,000 tokens in long context and 15,000 after a search, and an answer of a few hundred.
+    # System D's estimates: 30,000 tokens in long context, 15,000 after a search, and an answer of a few hundred.
     model = load_catalogue().find("openai", "gpt-4.1-mini")
     assert model is not None
     assert model.price is not None

@@ -1,4 +1,4 @@
-"""What providers complain of, as errors that clients may see and lines that the log may hold; their base URLs."""
+"""Providers' failures as errors that clients may see and lines that the log may contain; their base URLs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_other_urls_are_refused(url: str) -> None:
         "256.1.1.1",
         "1.2.3.4.5",
         "a.0x1",
-        "１２７.０.０.１",  # full-width digits, as hostile input has them
+        "１２７.０.０.１",  # full-width digits, as in hostile input
         "①②⑦.0.0.1",
         "127。0。0。1",
         "127．0．0．1",
@@ -75,7 +75,7 @@ def test_odd_spellings_of_addresses_are_refused(host: str) -> None:
     "host",
     ["127.0.0.1", "10.0.0.1:8000", "[::1]:8000", "[2001:db8::1]", "a1.example.com", "1.example", "x.1a", "例え.jp"],
 )
-def test_usual_spellings_are_taken(host: str) -> None:
+def test_usual_spellings_are_accepted(host: str) -> None:
     assert normalise_base(f"http://{host}").endswith("/v1")
 
 
@@ -100,7 +100,7 @@ def test_a_server_error_without_advice_asks_for_a_second() -> None:
     assert from_status(503, ProviderError(), "p").retry_after == 1.0
 
 
-def test_what_is_logged_holds_no_key() -> None:
+def test_logs_contain_no_key() -> None:
     base = "https://llm.example.com/tenants/s3cret/v1"
     text = f"bad key {KEY}\nat {base}/chat/completions, /tenants/s3cret/v1/models " + "x" * 1000
     shown = ProviderError(code=KEY, type=f"x{KEY}", text=text).log_fields(Redaction(KEY, base))
@@ -111,16 +111,16 @@ def test_what_is_logged_holds_no_key() -> None:
     assert len(shown["error_text"]) == 300
 
 
-def test_what_is_hidden_is_no_part_of_every_word() -> None:
+def test_common_words_are_not_redacted() -> None:
     assert Redaction("", "http://localhost:11434/v1")("all of v1 and / is shown") == "all of v1 and / is shown"
 
 
 @pytest.mark.parametrize("code", ["9" * 5_000, int("9" * 4_000), {"a": 1}, [], True, "٤٢٩", "²"])
-def test_a_code_that_is_none_tells_nothing(code: object) -> None:
+def test_an_invalid_code_is_ignored(code: object) -> None:
     error = from_stream(read_error({"error": {"message": "secret", "code": code, "type": code}}), "test")
     assert error.reason == "PROVIDER_STREAM_BROKEN"
 
 
-def test_a_code_of_http_in_a_stream() -> None:
+def test_an_http_status_in_a_stream() -> None:
     assert from_stream(read_error({"error": {"code": 429}}), "test").reason == "PROVIDER_RATE_LIMITED"
     assert from_stream(read_error({"error": {"code": "502"}}), "test").reason == "PROVIDER_UNAVAILABLE"

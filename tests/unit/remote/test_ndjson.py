@@ -17,7 +17,7 @@ def test_pieces_of_any_size_give_the_same_lines(size: int) -> None:
     lines: list[bytes] = []
     for start in range(0, len(RAW), size):
         lines += decoder.feed(RAW[start : start + size])
-    assert [line.strip() for line in lines] == LINES[:2]  # the last one isn't complete before the end
+    assert [line.strip() for line in lines] == LINES[:2]  # the last line isn't complete before the end
     assert decoder.finish() == [LINES[2]]
     assert decoder.finish() == []
 

@@ -1,4 +1,4 @@
-"""When a call is made again."""
+"""When a call is retried."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ async def test_waits_double_up_to_the_longest_and_end() -> None:
     assert await delays(RetryPolicy(attempts=1), DOWN) == [None] * 5
 
 
-async def test_what_the_provider_asks_for_is_waited_for_in_full() -> None:
+async def test_the_providers_retry_time_is_waited_in_full() -> None:
     policy = RetryPolicy(attempts=3, first_seconds=1, most_seconds=3, most_retry_after=10)
     assert await delays(policy, limited(4.0), jitter=0.5) == [4.5, 5, None, None, None]
     assert (await delays(policy, limited(10.5)))[0] is None
-    # A second is our own advice to clients, unless it comes with a rate limit.
+    # One second is our own advice to clients, unless it comes with a rate limit.
     advised = Unavailable("down", reason="PROVIDER_UNAVAILABLE", retry_after=1.0)
     assert (await delays(policy, advised, jitter=0.5))[0] == 0.5
     assert (await delays(policy, limited(1.0), jitter=0.5))[0] == 1.5
@@ -49,11 +49,11 @@ async def test_what_the_provider_asks_for_is_waited_for_in_full() -> None:
         limited(retry=NEVER),
     ],
 )
-async def test_what_would_fail_again_is_not_tried_again(error: CitewireError) -> None:
+async def test_lasting_failures_are_not_retried(error: CitewireError) -> None:
     assert (await delays(RetryPolicy(), error))[0] is None
 
 
-async def test_no_try_begins_after_the_deadline() -> None:
+async def test_no_attempt_begins_after_the_deadline() -> None:
     now = asyncio.get_running_loop().time()
     policy = RetryPolicy(first_seconds=1)
     assert Retries(policy, deadline=now + 2, jitter=lambda: 1.0).delay_after(DOWN) == 1

@@ -1,4 +1,4 @@
-"""Sealing: what opens, what doesn't, and master keys that change while the process runs."""
+"""Sealing: which ciphertexts open, and master keys that change while the process runs."""
 
 import base64
 import os
@@ -13,11 +13,11 @@ from citewire_kit.errors import FailedPrecondition, StartupError
 from citewire_remote.sealing import KeyFile, Keyring, Owner, new_master_key
 
 OWNER = Owner("acme", "ana", "chat", "openai")
-# Not random: they are part of tests' names, which must be the same in every process of a run.
+# Not random: they are part of test ids, which must be the same in every process of a run.
 OLD, NEW = (f"{name}:{base64.urlsafe_b64encode(name.encode() * 16).decode()}" for name in ("k1", "k2"))
 
 
-def test_a_secret_comes_back_and_no_two_ciphertexts_are_alike() -> None:
+def test_a_secret_is_restored_and_no_two_ciphertexts_are_alike() -> None:
     keyring = Keyring.parse(NEW)
     first, second = keyring.seal("sk-canary-ä".encode(), OWNER), keyring.seal("sk-canary-ä".encode(), OWNER)
     assert keyring.open(first, OWNER) == keyring.open(second, OWNER) == "sk-canary-ä".encode()
@@ -34,7 +34,7 @@ def test_a_secret_comes_back_and_no_two_ciphertexts_are_alike() -> None:
         replace(OWNER, type="embedding"),
         replace(OWNER, provider="openai-compatible"),
         replace(OWNER, field="api_base"),
-        # The same characters, divided in another place.
+        # The same characters, divided differently.
         replace(OWNER, org_id="acmea", user_id="na"),
     ],
 )
@@ -48,8 +48,8 @@ def test_a_ciphertext_moved_to_another_row_does_not_open(other: Owner) -> None:
         Keyring.parse(f"{new_master_key('k3')},{NEW}").rewrap(sealed, other)
 
 
-def test_who_expects_a_key_alone_opens_no_whole_provider_and_the_reverse() -> None:
-    """The version before asks for the field `key`: during a rollout it refuses what is sealed now."""
+def test_a_sealed_key_and_a_sealed_provider_are_not_interchangeable() -> None:
+    """The previous version expects the field `key`: during a rollout it refuses newly sealed providers."""
     keyring, before = Keyring.parse(NEW), replace(OWNER, field="key")
     for owner, other in ((OWNER, before), (before, OWNER)):
         with pytest.raises(FailedPrecondition, match="unknown version"):
@@ -71,7 +71,7 @@ def test_garbage_does_not_open(sealed: bytes) -> None:
         Keyring.parse(OLD).open(sealed, OWNER)
 
 
-def test_rotation_wraps_again_under_the_newest_key_and_the_oldest_can_go() -> None:
+def test_rotation_rewraps_under_the_newest_key_so_that_the_oldest_can_go() -> None:
     sealed = Keyring.parse(OLD).seal(b"secret", OWNER)
     both = Keyring.parse(f"{NEW},{OLD}")
     assert both.open(sealed, OWNER) == b"secret"
@@ -102,7 +102,7 @@ def test_malformed_keys_are_refused_without_being_shown(text: str, message: str)
     assert OLD.partition(":")[2] not in str(raised.value)
 
 
-def test_keys_may_stand_without_padding_and_on_lines() -> None:
+def test_keys_may_lack_padding_and_be_on_separate_lines() -> None:
     raw = os.urandom(32)
     text = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     assert Keyring.parse(f"k9:{text}\n{OLD}\n").ids == ("k9", "k1")

@@ -1,4 +1,4 @@
-"""Tenants' providers: who opens them, what a test call reports, and what is clients between calls."""
+"""Tenants' providers: who opens them, the report of a test call, and clients shared between calls."""
 
 import asyncio
 import threading
@@ -81,14 +81,14 @@ async def test_a_users_provider_opens_for_that_user_only() -> None:
         await seal(BOB, replace(SPEC, user_id="ana"))
 
 
-async def test_key_and_address_cannot_change_places() -> None:
+async def test_key_and_address_cannot_be_swapped() -> None:
     sealed, _ = await seal(ANA, SPEC)
     swapped = changed(sealed, sealed_key=sealed.sealed_api_base, sealed_api_base=sealed.sealed_key)
     with pytest.raises(FailedPrecondition):
         open_as(ANA, swapped)
 
 
-async def test_a_test_call_reports_what_the_provider_said() -> None:
+async def test_a_test_call_reports_the_providers_answer() -> None:
     async def refused(opened: TenantProvider) -> None:
         assert opened.api_key == CANARY
         raise FailedPrecondition("the provider refused the key", reason="PROVIDER_AUTH", metadata={"status": "401"})
@@ -104,7 +104,7 @@ async def test_a_test_call_reports_what_the_provider_said() -> None:
     assert (report.ok, report.dimensions) == (True, 1536)
 
 
-async def test_an_inner_address_is_not_sealed() -> None:
+async def test_an_internal_address_is_not_sealed() -> None:
     with pytest.raises(InvalidArgument) as raised:
         await seal(ANA, replace(SPEC, api_base="http://169.254.169.254/v1"))
     assert raised.value.reason == "PROVIDER_ADDRESS"
@@ -222,13 +222,13 @@ async def test_clients_are_shared_by_owner_and_key_and_closed_when_unused() -> N
             assert other is not first
         async with lease(clients, ANA, opened(2)), lease(clients, ANA, opened(3)):
             pass
-        assert first.closed == 0  # dropped, and still in use
+        assert first.closed == 0  # dropped, but still in use
     assert [client.closed for client in made] == [1, 1, 0, 0]
     await clients.close()
     assert [client.closed for client in made] == [1, 1, 1, 1]
 
 
-async def test_clients_of_one_model_each() -> None:
+async def test_each_model_has_its_own_client() -> None:
     clients = TenantClients(vault(), lambda _: Client(), _close, by_model=True)
     async with (
         lease(clients, ANA, opened(1)) as first,
@@ -238,14 +238,14 @@ async def test_clients_of_one_model_each() -> None:
     await clients.close()
 
 
-async def test_what_a_client_needs_is_loaded_off_the_loop_and_once() -> None:
+async def test_a_clients_requirements_are_loaded_once_and_outside_the_loop() -> None:
     loaded: list[int] = []
     made: list[Client] = []
 
     def load(_: TenantProvider) -> None:
         assert threading.current_thread() is not threading.main_thread()
         loaded.append(len(made))
-        both.wait(timeout=10)  # so that both calls miss the client, and neither holds the loop up
+        both.wait(timeout=10)  # so that both calls find no client, and neither blocks the loop
 
     def build(_: TenantProvider) -> Client:
         made.append(Client())

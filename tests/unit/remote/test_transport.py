@@ -1,4 +1,4 @@
-"""httpx2 over aiohttp: what is sent, what comes back, and whose errors it has."""
+"""httpx2 over aiohttp: requests, answers, and the library's own errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_request_and_its_answer() -> None:
     assert "x-organisation" not in request.headers
 
 
-async def test_a_body_is_read_past_the_client_as_it_comes() -> None:
+async def test_a_body_is_streamed_past_the_client() -> None:
     go_on = asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:
@@ -57,7 +57,7 @@ async def test_a_body_is_read_past_the_client_as_it_comes() -> None:
         assert body.closed
 
 
-async def test_redirects_are_answers() -> None:
+async def test_redirects_are_returned_as_answers() -> None:
     async def elsewhere(exchange: Exchange) -> None:
         await exchange.head(302, Location="http://127.0.0.1:9/")
 
@@ -67,7 +67,7 @@ async def test_redirects_are_answers() -> None:
     assert len(upstream.requests) == 1
 
 
-async def test_failures_are_the_librarys() -> None:
+async def test_failures_are_the_librarys_errors() -> None:
     async def cut(exchange: Exchange) -> None:
         await exchange.head(Content_Length="10")
         await exchange.send(b"one")
@@ -90,7 +90,7 @@ async def test_an_errors_body_ends_where_it_breaks() -> None:
     assert (response.status_code, response.content) == (500, b"one")
 
 
-async def test_nothing_of_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     async def answer(exchange: Exchange) -> None:

@@ -1,4 +1,4 @@
-"""What backfill embeds, in which space, and what it makes of a model that can't be had."""
+"""What backfill embeds, in which spaces, and what it does if a model is unavailable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TARGETS = TargetSpaces(LIVE, NEXT, None, only_own=False)
 
 
 class FakeJobs:
-    """What is stored: chunks by space that lack a vector there."""
+    """The stored chunks that lack a vector, by space."""
 
     def __init__(self, chunks: int) -> None:
         every = [StoredChunk(number, "", "word", 3) for number in range(chunks)]
@@ -50,12 +50,12 @@ class FakeJobs:
         self.retried.append((delay_seconds, uncount))
 
     def left(self) -> list[int]:
-        """How many chunks still lack a vector, by space."""
+        """Returns the number of chunks that still lack a vector, by space."""
         return [len(self.missing[space.model]) for space in (LIVE, NEXT, FURTHER)]
 
 
 class FakeStore:
-    """What is wanted, and what was queued and ended."""
+    """The target spaces, and the jobs that were queued and ended."""
 
     def __init__(self, targets: TargetSpaces = TARGETS) -> None:
         self.what = targets
@@ -110,7 +110,7 @@ class FakeStore:
 
 
 class FakeEmbedder:
-    """Serves models by name, and a tenant's own."""
+    """Serves models by name, and a tenant's own model."""
 
     def __init__(self) -> None:
         self.spaces = {space.model: space for space in (LIVE, NEXT, FURTHER)}
@@ -161,7 +161,7 @@ async def test_every_wanted_space_is_filled() -> None:
     await build(store, jobs, embedder).embed(JOB, a_turn())
     assert jobs.left() == [0, 0, 0]
     assert embedder.asked == ["live", "next", "more"]
-    assert store.ended == [["more"]]  # from now on it is searched
+    assert store.ended == [["more"]]  # from now on this space is searched
 
 
 async def test_a_slice_is_four_batches_and_the_rest_comes_later() -> None:
@@ -177,7 +177,7 @@ async def test_a_slice_is_four_batches_and_the_rest_comes_later() -> None:
 
 
 @pytest.mark.parametrize(("away", "left"), [("live", [2, 0, 0]), ("next", [0, 2, 0]), ("more", [0, 0, 2])])
-async def test_a_model_that_is_away_delays_its_own_space_alone(away: str, left: list[int]) -> None:
+async def test_an_unavailable_model_delays_only_its_own_space(away: str, left: list[int]) -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     embedder.away = {away}
     with pytest.raises(Unavailable):
@@ -205,14 +205,14 @@ async def test_only_own_providers_see_the_documents() -> None:
     assert embedder.asked == ["next"]
 
 
-async def test_a_version_that_is_live_no_more_ends_the_job() -> None:
+async def test_the_job_ends_if_its_version_is_no_longer_live() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     store.live = False
     await build(store, jobs, embedder).embed(JOB, a_turn())
     assert (store.ended, jobs.left()) == ([[]], [2, 2, 2])
 
 
-async def test_what_was_embedded_is_charged_to_rate_and_organisation() -> None:
+async def test_embedded_tokens_count_against_the_rate_and_the_organisation() -> None:
     backfill, turn = build(FakeStore(), FakeJobs(2), FakeEmbedder(), rate=0.01), a_turn()
     assert backfill.wait_seconds() == 0
     await backfill.embed(JOB, turn)
@@ -221,7 +221,7 @@ async def test_what_was_embedded_is_charged_to_rate_and_organisation() -> None:
     assert turn.spent == pytest.approx(18 / 3000)
 
 
-async def test_a_survey_asks_for_every_space_that_is_served() -> None:
+async def test_a_survey_queues_every_served_space() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     backfill = build(store, jobs, embedder)
     assert await backfill.survey()
@@ -237,23 +237,23 @@ async def test_the_first_space_of_an_organisation_is_measured_while_it_is_prepar
     assert store.centroids == ["next"]
 
 
-async def test_a_space_is_measured_once_nothing_waits_to_be_embedded() -> None:
+async def test_a_space_is_measured_once_all_chunks_are_embedded() -> None:
     store = FakeStore()
     store.waiting = True
     assert await build(store, FakeJobs(2), FakeEmbedder()).survey()
     assert store.centroids == []
 
 
-async def test_a_survey_leaves_out_what_nobody_serves() -> None:
+async def test_a_survey_leaves_out_spaces_without_a_model() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     embedder.away = {"next", "more"}
     store.missing = 7
     assert await build(store, jobs, embedder).survey()
     assert store.queued == [(["live"], [])]
-    assert store.earlier == [5.0]  # there may be more
+    assert store.earlier == [5.0]  # there may be more to embed
 
 
-async def test_a_survey_for_own_providers_alone_leaves_the_further_models_out() -> None:
+async def test_a_survey_for_own_providers_only_leaves_out_further_models() -> None:
     store, jobs, embedder = FakeStore(TargetSpaces(LIVE, None, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
     embedder.own = LIVE
     assert await build(store, jobs, embedder).survey()

@@ -13,7 +13,7 @@ class Clock:
         return self.now
 
 
-def test_what_was_spent_is_waited_for() -> None:
+def test_spent_tokens_must_be_waited_for() -> None:
     clock = Clock()
     rate = TokenRate(50, clock)
     assert rate.wait_seconds() == 0

@@ -1,4 +1,4 @@
-"""Calibrations that come with the server, what is stored instead, and how a search takes its threshold from them."""
+"""Built-in calibrations, stored ones in their place, and the thresholds that searches take from them."""
 
 from citewire.retriever.v1.calibration_pb2 import Calibration
 
@@ -21,7 +21,7 @@ def test_the_local_model_is_known_by_either_name() -> None:
     assert built_in(Space("another", "r1", 384)) is None
 
 
-def test_what_is_stored_counts_as_a_whole() -> None:
+def test_a_stored_calibration_replaces_the_whole() -> None:
     stored = Calibration(dense_weight=0.4)
     assert effective(LOCAL, stored) == stored
     assert effective(LOCAL, None, report=True) == built_in(LOCAL)

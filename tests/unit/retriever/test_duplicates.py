@@ -1,4 +1,4 @@
-"""Results that say nearly what a better one says."""
+"""Results that are near duplicates of better ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_nearly_the_same_text_is_left_out_and_named(other: str) -> None:
         pytest.param(TEXT[: len(TEXT) // 2], id="a part"),
     ],
 )
-def test_what_says_something_else_stays(other: str) -> None:
+def test_different_texts_stay(other: str) -> None:
     assert collapsed(candidate(1, TEXT), candidate(2, other)) == {1: (), 2: ()}
 
 
@@ -65,12 +65,12 @@ def test_text_without_spaces_is_compared_too() -> None:
     assert len(collapsed(candidate(1, text), candidate(2, text[::-1]))) == 2
 
 
-def test_places_are_filled_from_below_and_later_copies_are_still_named() -> None:
+def test_free_places_are_filled_and_later_copies_are_still_named() -> None:
     others = [candidate(10 + number, f"Another text, about subject {'abcdef'[number]}.") for number in range(4)]
     result = collapsed(candidate(1, TEXT), candidate(2, TEXT), *others, candidate(3, TEXT), most=3)
     assert result == {1: (2, 3), 10: (), 11: ()}
 
 
-def test_only_so_many_are_named() -> None:
+def test_the_named_duplicates_are_limited() -> None:
     copies = [candidate(number, TEXT) for number in range(40)]
     assert collapsed(*copies) == {0: tuple(range(1, MAX_NAMED + 1))}

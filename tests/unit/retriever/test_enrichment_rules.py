@@ -89,12 +89,12 @@ def test_a_restaurant_in_six_languages(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", OTHER_SCRIPTS)
-def test_what_recurs_is_a_key_word_in_any_script(language: str) -> None:
+def test_recurring_words_are_key_words_in_any_script(language: str) -> None:
     title, text, expected = OTHER_SCRIPTS[language]
     assert any(expected in tag for tag in described(document(title, text)).tags)
 
 
-def test_the_librarys_own_labels_are_taken_as_it_spells_them() -> None:
+def test_the_librarys_own_labels_are_used_in_its_spelling() -> None:
     labels = KnownLabels(
         entity_types=["Bücher", "Restaurants"], categories=["Essen & Trinken", "Food"], tags=["Rom", "fisch"]
     )
@@ -108,7 +108,7 @@ def test_the_librarys_own_labels_are_taken_as_it_spells_them() -> None:
     assert {"Rom", "fisch"} <= set(result.tags)
 
 
-def test_a_word_in_passing_makes_no_kind_and_no_category() -> None:
+def test_a_passing_mention_makes_no_type_and_no_category() -> None:
     result = described(
         document("Minutes of the meeting", "We met at ten. Ann spoke. " * 8 + "Lunch was in a restaurant.")
     )
@@ -119,7 +119,7 @@ def test_a_subject_in_the_title_is_the_category() -> None:
     assert described(document("Travel in Japan", "Trains are fast, and trains are on time.")).category == "travel"
 
 
-def test_what_is_common_in_the_library_is_no_key_word() -> None:
+def test_common_words_of_the_library_are_no_key_words() -> None:
     source = document("Notes", "The invoice and the comet. An invoice, a comet; one invoice, one comet.")
     for common, rare in (("invoice", "comet"), ("comet", "invoice")):
         (number,) = map(term_number, terms(common))
@@ -128,7 +128,7 @@ def test_what_is_common_in_the_library_is_no_key_word() -> None:
         assert common not in tags
 
 
-def test_only_what_is_wanted_is_described() -> None:
+def test_only_requested_fields_are_filled() -> None:
     title, text, _ = RESTAURANTS["en"]
     result = described(document(title, text, fields=frozenset({Field.TAGS})))
     assert (result.summary, result.entity_type, result.category) == ("", "", "")

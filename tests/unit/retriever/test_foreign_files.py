@@ -1,4 +1,4 @@
-"""What files have that other programs write: forms, crop marks, charts, odd dialects, wrapped mails, unread formats."""
+"""Peculiarities of other programs' files: forms, crop marks, charts, odd dialects, wrapped mails, unread formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ingest_files import by_part, make_pdf, parse_bytes, texts
 from zip_packages import R, W, odf, package, relations
 
 
-def test_a_forms_fields_are_read_where_they_stand(tmp_path: Path) -> None:
+def test_a_forms_fields_are_read_in_their_position(tmp_path: Path) -> None:
     data = form_pdf([("Name of the applicant:", "Maria Schneider"), ("Number of days:", "17")])
     document = parse_bytes(tmp_path, "form.pdf", data)
     assert texts(document) == ["Name of the applicant: Maria Schneider Number of days: 17"]
@@ -38,7 +38,7 @@ def test_a_forms_fields_are_read_where_they_stand(tmp_path: Path) -> None:
     assert box.top < 72 < box.bottom + 12
 
 
-def test_what_a_printer_put_beside_the_page_isnt_read(tmp_path: Path) -> None:
+def test_printers_marks_beside_the_page_are_not_read(tmp_path: Path) -> None:
     page = [
         (10.0, 20.0, 8.0, "regular", "C:\\jobs\\brochure.indd 3"),
         (100.0, 770.0, 8.0, "regular", "Cut here"),
@@ -127,7 +127,7 @@ def test_dialects_of_csv(tmp_path: Path, text: str, rows: list[str]) -> None:
     assert texts(parse_bytes(tmp_path, "a.csv", text)) == rows
 
 
-def test_colours_of_a_terminal_are_no_binary_data(tmp_path: Path) -> None:
+def test_terminal_colours_are_not_binary_data(tmp_path: Path) -> None:
     line = "\x1b[32mINFO\x1b[0m \x1b[1mstarted\x1b[22m\x1b]0;title\x07\n"
     assert texts(parse_bytes(tmp_path, "run.log", line * 20)) == ["\n".join(["INFO started"] * 20)]
 
@@ -152,7 +152,7 @@ body {color: red}
 """
 
 
-def test_a_saved_page_is_that_page(tmp_path: Path) -> None:
+def test_a_saved_web_page_is_read_as_the_page(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "page.mhtml", SAVED)
     assert texts(document) == ["Opening hours", "From 9 to 5."]
     assert (document.title, document.media_type) == ("Hours", "application/x-mimearchive")
@@ -181,7 +181,7 @@ def test_a_mailboxs_messages_are_its_parts(tmp_path: Path, name: str) -> None:
     }
 
 
-def test_a_mail_is_known_without_a_name() -> None:
+def test_a_mail_is_recognised_without_a_file_name() -> None:
     head = b"Return-Path: <a@example.com>\r\nReceived: from x\r\n by y\r\nFrom: a@example.com\r\n\r\nHello"
     assert detect(head, "1701.M1P2.host:2,S").format is Format.MAIL
     assert detect(b"From: a\r\nnot a header\r\nReceived: x\r\n", "notes").format is Format.TEXT
@@ -189,7 +189,7 @@ def test_a_mail_is_known_without_a_name() -> None:
 
 
 def wrapped(*attributes: tuple[int, int, bytes]) -> bytes:
-    """Outlook's wrapping of attributes: level, number with type, value."""
+    """Outlook's attribute format (TNEF): level, number with type, value."""
     data = struct.pack("<IH", 0x223E9F78, 1)
     for level, number, value in attributes:
         data += struct.pack("<BII", level, number, len(value)) + value + struct.pack("<H", sum(value) & 0xFFFF)
@@ -223,7 +223,7 @@ def mail(text: str) -> EmailMessage:
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", "The body in Outlook's wrapping."), ("See below.", "See below.")])
-def test_what_outlook_wrapped_is_read(tmp_path: Path, text: str, shown: str) -> None:
+def test_the_content_of_a_winmail_dat_is_read(tmp_path: Path, text: str, shown: str) -> None:
     message = mail(text)
     message.add_attachment(WRAPPED, maintype="application", subtype="ms-tnef", filename="winmail.dat")
     parts = by_part(parse_bytes(tmp_path, "a.eml", message.as_bytes()))
@@ -234,13 +234,13 @@ def test_what_outlook_wrapped_is_read(tmp_path: Path, text: str, shown: str) -> 
 
 
 @pytest.mark.parametrize("length", [3, 20, 60, 100, len(WRAPPED) - 3])
-def test_a_wrapping_that_is_cut_off_gives_what_it_can(tmp_path: Path, length: int) -> None:
+def test_a_truncated_winmail_dat_spoils_nothing_else(tmp_path: Path, length: int) -> None:
     message = mail("See below.")
     message.add_attachment(WRAPPED[:length], maintype="application", subtype="ms-tnef", filename="winmail.dat")
     assert "See below." in parse_bytes(tmp_path, "a.eml", message.as_bytes()).text
 
 
-def test_a_plain_text_that_only_hints_at_the_other_doesnt_hide_it(tmp_path: Path) -> None:
+def test_a_plain_text_stub_does_not_hide_the_html(tmp_path: Path) -> None:
     message = mail("Your program can't show HTML.")
     message.add_alternative(f"<h1>Launch</h1><p>{'We launch on 3 May in Oslo. ' * 20}</p>", subtype="html")
     assert "We launch on 3 May" in parse_bytes(tmp_path, "a.eml", message.as_bytes()).text
@@ -249,7 +249,7 @@ def test_a_plain_text_that_only_hints_at_the_other_doesnt_hide_it(tmp_path: Path
     assert parse_bytes(tmp_path, "a.eml", message.as_bytes()).text.count("3 May") == 1
 
 
-def test_an_invitation_says_when(tmp_path: Path) -> None:
+def test_an_invitation_is_read(tmp_path: Path) -> None:
     event = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Budget\nLOCATION:Room 5\nEND:VEVENT\nEND:VCALENDAR\n"
     message = mail("Please come.")
     message.add_alternative(event, subtype="calendar")
@@ -308,7 +308,7 @@ def test_formats_that_arent_read_say_what_to_do(head: bytes, name: str, message:
     ],
     ids=["a word of theirs", "UTF-16", "escapes", "UTF-16 without a mark", "a folder of theirs"],
 )
-def test_what_only_looks_like_them_is_read(head: str | bytes, expected: Format) -> None:
+def test_files_that_only_look_unsupported_are_read(head: str | bytes, expected: Format) -> None:
     assert detect(head.encode() if isinstance(head, str) else head, "unknown").format is expected
 
 
@@ -329,7 +329,7 @@ def test_cells_without_a_text_show_their_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["page.html", "page.mht"])
-def test_a_page_that_a_word_document_holds_is_read(tmp_path: Path, name: str) -> None:
+def test_a_web_page_inside_a_word_document_is_read(tmp_path: Path, name: str) -> None:
     body = '<w:p><w:r><w:t>Before.</w:t></w:r></w:p><w:altChunk r:id="p"/>'
     parts = {
         "[Content_Types].xml": "<Types/>",
@@ -340,14 +340,14 @@ def test_a_page_that_a_word_document_holds_is_read(tmp_path: Path, name: str) ->
     assert texts(parse_bytes(tmp_path, "a.docx", package(parts))) == ["Before.", "Opening hours", "From 9 to 5."]
 
 
-def test_zeros_behind_a_pdfs_end_are_no_missing_part(tmp_path: Path) -> None:
+def test_zeros_after_a_pdfs_end_are_not_taken_for_truncation(tmp_path: Path) -> None:
     data = make_pdf([[(72.0, 700.0, 10.0, "regular", "All of it is here.")]])
     assert texts(parse_bytes(tmp_path, "a.pdf", data + bytes(9000))) == ["All of it is here."]
     with pytest.raises(IngestError, match="truncated"):
         parse_bytes(tmp_path, "a.pdf", data[:-30] + bytes(9000))
 
 
-def test_a_table_of_tabs_that_is_called_a_workbook_is_a_table(tmp_path: Path) -> None:
+def test_a_tab_separated_table_named_xls_is_read_as_a_table(tmp_path: Path) -> None:
     assert texts(parse_bytes(tmp_path, "export.xls", "Name\tCity\nSmith\tOslo\n")) == ["Name: Smith\nCity: Oslo"]
 
 
@@ -365,17 +365,17 @@ def test_encodings_of_exports(tmp_path: Path, text: str, encoding: str) -> None:
     assert texts(parse_bytes(tmp_path, "a.csv", text.encode(encoding)))[0].endswith(first[1])
 
 
-def test_zeros_in_a_text_make_it_no_chinese_one(tmp_path: Path) -> None:
+def test_zero_bytes_do_not_turn_a_text_into_chinese(tmp_path: Path) -> None:
     data = b"Name,City\nSm\0ith,Oslo\n" + b"Jones,Bergen in the west\n" * 20
     assert texts(parse_bytes(tmp_path, "a.csv", data))[0] == "Name: Smith\nCity: Oslo"
 
 
-def test_a_line_below_the_names_is_no_row(tmp_path: Path) -> None:
+def test_a_rule_below_the_header_is_no_row(tmp_path: Path) -> None:
     text = "| Name | City |\n|------|:----:|\n| Smith | Oslo |\n"
     assert texts(parse_bytes(tmp_path, "a.csv", text)) == ["Name: Smith\nCity: Oslo"]
 
 
-def test_a_drawings_texts_and_unknown_xml_are_read_as_xml(tmp_path: Path) -> None:
+def test_drawings_and_unknown_xml_are_read_as_xml(tmp_path: Path) -> None:
     drawing = "<svg xmlns='http://www.w3.org/2000/svg'><title>Plan</title><text>Room 5</text></svg>"
     assert texts(parse_bytes(tmp_path, "a.svg", drawing)) == ["title: Plan\ntext: Room 5"]
     assert detect(b'<?xml version="1.0"?>\n<kml/>', "a.kml").format is Format.DATA
@@ -394,7 +394,7 @@ HELLO = bytes.fromhex(
     "2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af3206865 6c090020627705b06c647d0a800fa0"
 )
 CROSSING = bytes.fromhex("1a0000001c0000004c5a4675e2d44b51410004205758595a0d6e7d010eb0")
-"""The two examples of MS-OXRTFCP: of the second, a reference reads what it is about to write."""
+"""The two examples of MS-OXRTFCP; in the second, a reference overlaps with its own output."""
 
 
 @pytest.mark.parametrize(("data", "expected"), [(HELLO, "hello world"), (CROSSING, "WXYZ" * 5), (HELLO[:20], "")])
@@ -407,7 +407,7 @@ def test_compressed_rtf_counts_as_inflated() -> None:
         rtf_text(HELLO, Budget(inflated=10), ParseLimits())
 
 
-def test_a_message_that_outlook_keeps_as_rtf_is_read(tmp_path: Path) -> None:
+def test_a_message_that_outlook_stores_as_rtf_is_read(tmp_path: Path) -> None:
     parts = wrapped((1, 0x00069003, properties((0x102, 0x1009, HELLO))))
     message = mail("")
     message.add_attachment(parts, maintype="application", subtype="ms-tnef", filename="winmail.dat")

@@ -1,4 +1,4 @@
-"""Questions that say only what is to be done with the documents."""
+"""Questions that only say what to do with the documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from citewire_retriever.service.general_questions import is_general
         "この文書を要約してください",
     ],
 )
-def test_they_are_known(question: str) -> None:
+def test_general_questions_are_recognised(question: str) -> None:
     assert is_general(question)
 
 
@@ -49,5 +49,5 @@ def test_they_are_known(question: str) -> None:
         "?!",
     ],
 )
-def test_others_are_not_taken_for_one(question: str) -> None:
+def test_other_questions_are_not_general(question: str) -> None:
     assert not is_general(question)

@@ -1,4 +1,4 @@
-"""What stands above a chunk's text."""
+"""The headings above a chunk's text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from citewire_retriever.store.vectors import sparse_vector
         ("An article", "", ""),
     ],
 )
-def test_a_title_is_led_by_the_words_of_the_files_name_that_it_lacks(title: str, file_name: str, expected: str) -> None:
+def test_words_of_the_file_name_that_the_title_lacks_come_before_it(title: str, file_name: str, expected: str) -> None:
     assert named(title, file_name) == f"{expected}{title}"
 
 
@@ -39,11 +39,11 @@ def test_a_very_long_name_is_shortened() -> None:
         ("Policy", "Policy", "Policy"),
     ],
 )
-def test_the_title_stands_once_above_a_text(title: str, section: str, expected: str) -> None:
+def test_the_title_is_above_a_text_only_once(title: str, section: str, expected: str) -> None:
     assert heading(title, section) == expected
 
 
-def test_a_chunks_terms_know_its_headings_from_the_title() -> None:
+def test_a_chunks_terms_distinguish_its_headings_from_the_title() -> None:
     header = heading("Report 2018", "Statements > Cash flows")
     assert headings_of(header) == "Statements > Cash flows"
     assert headings_of(heading("Report 2018", "")) == ""

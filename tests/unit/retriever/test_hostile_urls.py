@@ -1,4 +1,4 @@
-"""Wherever a document's url is set, only what a browser opens as a web page is taken."""
+"""Wherever a document's url is set, only addresses of web pages are accepted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def update(url: str) -> object:
 
 @pytest.mark.parametrize("url", HOSTILE)
 @pytest.mark.parametrize("set_url", [upload, put, update])
-def test_scripts_and_files_are_no_urls(set_url: Callable[[str], object], url: str) -> None:
+def test_scripts_and_files_are_refused(set_url: Callable[[str], object], url: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         set_url(url)
     (violation,) = raised.value.violations
@@ -68,5 +68,5 @@ def test_scripts_and_files_are_no_urls(set_url: Callable[[str], object], url: st
 
 @pytest.mark.parametrize("url", HONEST)
 @pytest.mark.parametrize("set_url", [upload, put, update])
-def test_pages_are(set_url: Callable[[str], object], url: str) -> None:
+def test_web_pages_are_accepted(set_url: Callable[[str], object], url: str) -> None:
     assert set_url(url)

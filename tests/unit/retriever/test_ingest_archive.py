@@ -95,8 +95,8 @@ def test_a_compressed_file_is_its_only_part(tmp_path: Path, name: str, compress:
     assert by_part(document) == {"log.txt": ["one", "two"]}
 
 
-def test_quotes_stand_in_their_parts(tmp_path: Path) -> None:
-    """By zipfile, which unpacks the original."""
+def test_quotes_are_in_their_parts(tmp_path: Path) -> None:
+    """Checked with zipfile, which unpacks the original."""
     files = {
         f"folder {number}/{number}.txt": f"Text of {number}.\n\nGrüße, {number}\n".encode() for number in range(30)
     }
@@ -110,7 +110,7 @@ def test_quotes_stand_in_their_parts(tmp_path: Path) -> None:
     assert quotes == 60
 
 
-def test_archives_and_mails_within_archives_name_the_whole_way(tmp_path: Path) -> None:
+def test_parts_of_nested_archives_and_mails_have_the_whole_path(tmp_path: Path) -> None:
     mail = b"Subject: Prices\nFrom: a@b.example\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=m\n\n--m\n"
     mail += b'Content-Type: application/zip; name="old.zip"\nContent-Transfer-Encoding: base64\n\n'
     mail += base64.encodebytes(package({"deep/note.txt": "Deep inside."})) + b"--m--\n"
@@ -123,13 +123,13 @@ def test_archives_and_mails_within_archives_name_the_whole_way(tmp_path: Path) -
     assert parts["c.tgz/notes.txt"] == ["first", "second"]
 
 
-def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:
+def test_names_cannot_leave_the_archive_and_are_distinct(tmp_path: Path) -> None:
     data = io.BytesIO()
     names = ["../../etc/passwd.txt", "/etc/passwd.txt", "C:\\a\\..\\b.txt", "a\nb\x07.txt", "..", "x" * 300 + ".txt"]
     with zipfile.ZipFile(data, "w") as archive:
         for number, name in enumerate(names):
             archive.writestr(zipfile.ZipInfo(name), f"Number {number}.")
-    # Of an old Windows, and a name in UTF-8 that isn't marked as such.
+    # A name from an old Windows, and a name in UTF-8 that isn't marked as such.
     with zipfile.ZipFile(data, "a") as archive:
         for number, raw in enumerate(("Preis für.txt".encode("cp437"), "Größe.txt".encode())):
             archive.writestr("?" * len(raw) + str(number), f"Raw {number}.")
@@ -144,7 +144,7 @@ def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_deep_path_keeps_its_end(tmp_path: Path) -> None:
-    """A place takes 255 characters: more made the document unreadable."""
+    """A place has at most 255 characters: longer ones made the document unreadable."""
     (part,) = by_part(parse_bytes(tmp_path, "a.zip", package({f"{'folder name/' * 60}note.txt": "Deep."})))
     assert (len(part), part[0], part[-8:]) == (255, "…", "note.txt")
 
@@ -160,7 +160,7 @@ def test_links_of_a_zip_are_left_out(tmp_path: Path) -> None:
 
 
 def encrypted(data: bytes) -> bytes:
-    """A ZIP archive whose files say that they are encrypted."""
+    """A ZIP archive whose files are marked as encrypted."""
     for signature, offset in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
         position = data.find(signature)
         while position >= 0:
@@ -171,7 +171,7 @@ def encrypted(data: bytes) -> bytes:
 
 
 def overlapping() -> bytes:
-    """Many names for one compressed file, as in D. Fifield, A better zip bomb (2019), without its trick to hide it."""
+    """Many names for one compressed file, as in D. Fifield, A better zip bomb (2019), but not disguised."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.txt", b"words " * 100_000)
@@ -185,11 +185,11 @@ def overlapping() -> bytes:
 
 
 _BEGINNING = b"x" * 65_536
-"""What begins as a text is inflated."""
+"""Files that begin with text are inflated."""
 
 
 def bomb(layers: int, width: int) -> bytes:
-    """Archives of archives, as in 42.zip: at the bottom zeros behind a text, a thousand times larger than they look."""
+    """Nested archives, as in 42.zip: at the bottom text followed by zeros, which compress a thousandfold."""
     data = package({"0.txt": _BEGINNING + bytes(8 * _MIB)})
     for _ in range(layers):
         data = package({f"{number}.zip": data for number in range(width)})
@@ -219,7 +219,7 @@ def bomb(layers: int, width: int) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
-def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, make: Callable[[], bytes], code: IngestCode) -> None:
+def test_an_unreadable_archive_says_why(tmp_path: Path, name: str, make: Callable[[], bytes], code: IngestCode) -> None:
     data = make()
     start = time.process_time()
     assert code_of(tmp_path, name, data) is code
@@ -227,12 +227,12 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, make: Callable[
 
 
 def streams(compress: Callable[[bytes], bytes], first: bytes = b"") -> bytes:
-    """More zeros behind a text than may be inflated, as streams one after another."""
+    """Text followed by more zeros than may be inflated, in consecutive streams."""
     return compress(first + _BEGINNING + bytes(16 * _MIB)) + compress(bytes(64 * _MIB)) * 9
 
 
 def bomb_by_method() -> bytes:
-    """A Word document whose pieces Python's zipfile inflates whole, whatever is asked for."""
+    """A Word document whose parts Python's zipfile always inflates completely."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_BZIP2) as archive, archive.open("word/document.xml", "w") as file:
         for _ in range(10):
@@ -277,7 +277,7 @@ def test_a_bomb_is_refused_in_little_memory(tmp_path: Path, name: str) -> None:
     assert int(kib) < 512 * 1024
 
 
-def test_one_broken_or_encrypted_file_does_not_spoil_the_others(tmp_path: Path) -> None:
+def test_a_broken_or_encrypted_file_does_not_spoil_the_others(tmp_path: Path) -> None:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.txt", "Whole.")
@@ -290,7 +290,7 @@ def test_one_broken_or_encrypted_file_does_not_spoil_the_others(tmp_path: Path) 
     assert parts == {"a.txt": ["Whole."], "": ["Not read: broken.txt, c.txt"]}
 
 
-def test_files_are_read_so_deep(tmp_path: Path) -> None:
+def test_the_depth_of_nesting_is_limited(tmp_path: Path) -> None:
     data = package({"a.txt": "At the bottom."})
     for number in range(MOST_DEEP):
         data = package({f"{number}.zip": data, "b.txt": f"Level {number}."})
@@ -301,7 +301,7 @@ def test_files_are_read_so_deep(tmp_path: Path) -> None:
 
 
 def test_large_archives_with_long_lists_are_read(tmp_path: Path) -> None:
-    """ZIP64, by a file that was streamed into it."""
+    """ZIP64, by means of a streamed file."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:
         with archive.open("a.txt", "w", force_zip64=True) as file:

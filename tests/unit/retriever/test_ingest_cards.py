@@ -1,4 +1,4 @@
-"""Contacts and calendars: what is read of cards and events, and where it stands."""
+"""Contacts and calendars: the text of cards and events, and its places."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ END:VCALENDAR
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_values_stand_under_what_they_are_with_their_lines(ends: str) -> None:
+def test_values_have_labels_and_lines(ends: str) -> None:
     document = parse(CONTACTS.replace("\n", ends).encode(), "a.vcf")
     assert (document.format, document.media_type) == (Format.CARDS, "text/vcard")
     assert document.text.split("\n") == [
@@ -99,7 +99,7 @@ def test_events_are_read_without_alarms_and_time_zones() -> None:
     ]
 
 
-def test_both_are_known_by_their_first_line() -> None:
+def test_both_are_recognised_by_their_first_line() -> None:
     assert detect(CONTACTS.encode(), "contacts.txt").media_type == "text/vcard"
     assert detect(b"\xef\xbb\xbf" + CALENDAR.encode(), "").media_type == "text/calendar"
     assert detect(b"A letter that says BEGIN:VCARD somewhere", "a.txt").format is Format.TEXT
@@ -113,7 +113,7 @@ def test_both_are_known_by_their_first_line() -> None:
         (b"BEGIN:VCARD\nPHOTO;ENCODING=b:AAAA\nEND:VCARD\n", IngestCode.EMPTY),
     ],
 )
-def test_what_holds_no_card_says_so(data: bytes, code: IngestCode) -> None:
+def test_a_file_without_a_card_is_an_error(data: bytes, code: IngestCode) -> None:
     with pytest.raises(IngestError) as error:
         parse(data, "a.vcf")
     assert error.value.code is code
@@ -121,7 +121,7 @@ def test_what_holds_no_card_says_so(data: bytes, code: IngestCode) -> None:
 
 @pytest.mark.parametrize("unit", ["BEGIN:X\n", "BEGIN:VCARD\nEND:VCARD\n", 'TEL;x="a";', "NOTE:a\n ", "=\n", ";;;;"])
 def test_hostile_files_are_refused_in_time(unit: str) -> None:
-    """In a time that grows with the square of the size they would pass the test's limit."""
+    """Quadratic time would exceed the test's time limit."""
     with pytest.raises(IngestError):
         parse(f"BEGIN:VCARD\nPHOTO;QUOTED-PRINTABLE:x=\n{unit * (400_000 // len(unit))}".encode(), "a.vcf")
 
@@ -130,7 +130,7 @@ NAMES = {"FN": "name", "ORG": "organisation", "NOTE": "note", "EMAIL": "e-mail"}
 
 
 def made(prose: Prose) -> bytes:
-    """By vobject, which folds and escapes."""
+    """Written with vobject, which folds and escapes."""
     cards: list[str] = []
     for _ in range(20):
         card: Any = cast("Any", vobject).vCard()
@@ -145,9 +145,9 @@ def made(prose: Prose) -> bytes:
     return "".join(cards).encode()
 
 
-def at_lines(data: bytes, each: Chunk) -> str:
-    """What vobject reads in the lines at a place, under what it is called."""
-    lines = data.decode().split("\n")[each.place.start_line - 1 : each.place.end_line]
+def at_lines(data: bytes, chunk: Chunk) -> str:
+    """The values that vobject reads in the lines of a place, with their labels."""
+    lines = data.decode().split("\n")[chunk.place.start_line - 1 : chunk.place.end_line]
     base = cast("Any", vobject).base
     shown: list[str] = []
     for text, _ in base.getLogicalLines(io.StringIO("\n".join(lines)), allowQP=False):
@@ -167,7 +167,7 @@ def test_events_of_another_library_are_read() -> None:
     for number in range(3):
         event = calendar.add("vevent")
         event.add("summary").value = f"Meeting, number {number}; with a long title that has to be folded by its writer"
-        event.add("dtstart").value = datetime(2026, 3, 1 + number, 9, 30)  # noqa: DTZ001 # as calendars have them
+        event.add("dtstart").value = datetime(2026, 3, 1 + number, 9, 30)  # noqa: DTZ001 # as in calendars
     document = parse(calendar.serialize().encode(), "a.ics")
     assert sorted(document.text.split("\n\n")[1].split("\n")) == [
         "start: 2026-03-02 09:30",

@@ -1,4 +1,4 @@
-"""Chunks: they follow the structure, fit the window, lose nothing, and are the same every time."""
+"""Chunks follow the structure, fit the window, lose nothing, and are the same every time."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ _TOKEN = re.compile(r"\w{1,4}|[^\w\s]")
 
 
 async def count(texts: Sequence[str]) -> list[int]:
-    """Four letters or one sign are a token: joined texts have no more tokens than their parts."""
+    """Counts a token per four letters or sign: joined texts have no more tokens than their parts."""
     return [len(_TOKEN.findall(text)) for text in texts]
 
 
@@ -41,7 +41,7 @@ def cut(document: ParsedDocument, title: str = "", rules: ChunkRules = RULES) ->
 
 
 def check(document: ParsedDocument, chunks: list[Chunk], rules: ChunkRules) -> None:
-    """What holds for every document."""
+    """Checks the properties of every document's chunks."""
     assert [each.index for each in chunks] == list(range(len(chunks)))
     lengths = asyncio.run(count([embedding_input(each.header, each.text) for each in chunks]))
     own = asyncio.run(count([each.text for each in chunks]))
@@ -70,7 +70,7 @@ def test_small_paragraphs_share_a_chunk_up_to_the_target() -> None:
     assert (chunks[0].place.start_line, chunks[0].place.end_line) == (1, 11)
 
 
-def test_line_ends_that_are_tokens_cost_chunks_no_more_than_their_own_share() -> None:
+def test_line_ends_that_are_tokens_take_only_their_share_of_chunks() -> None:
     document = parse_plain("\n\n".join(["one two three"] * 400), LIMITS)
     chunks = asyncio.run(chunk(document, "", RULES, count_greedily))
     assert max(each.token_count for each in chunks) <= RULES.max_tokens
@@ -120,17 +120,17 @@ def test_sections_are_kept_apart_and_named() -> None:
     ]
 
 
-def test_a_heading_without_text_leads_the_path_of_what_follows() -> None:
+def test_a_heading_without_text_is_in_the_path_of_what_follows() -> None:
     chunks = cut(parse_markdown("# A\n\n## B\n\nbeta\n\n## Empty\n\n## D\n\ndelta\n\n## Last\n", LIMITS))
     assert [(each.section, each.text) for each in chunks] == [
         ("A > B", "## B\n\nbeta"),
-        ("A > Empty", "## Empty"),  # nothing below it: it would be lost
+        ("A > Empty", "## Empty"),  # without text below it, it would be lost
         ("A > D", "## D\n\ndelta"),
         ("A > Last", "## Last"),
     ]
 
 
-def test_a_heading_stays_with_what_it_stands_above() -> None:
+def test_a_heading_stays_with_the_text_below_it() -> None:
     text = f"## Heading\n\n{prose(6)}\n\n{prose(3, word='z')}"
     chunks = cut(parse_markdown(text, LIMITS))
     assert chunks[0].text == f"## Heading\n\n{prose(6)}"
@@ -153,7 +153,7 @@ def test_a_long_title_is_shortened_to_its_share() -> None:
     assert asyncio.run(count([header]))[0] <= RULES.max_tokens * RULES.header_share
 
 
-def test_small_rows_share_a_chunk_that_knows_each(tmp_path: Path) -> None:
+def test_small_rows_share_a_chunk_with_a_place_for_each(tmp_path: Path) -> None:
     rows = [f"Tea{number},hot" for number in range(9)]
     document = parse_bytes(tmp_path, "a.csv", "\n".join(["Name,Note", *rows[:4], "", *rows[4:]]))
     chunks = cut(document)
@@ -232,7 +232,7 @@ class Large:
 """
 
 
-def test_definitions_are_kept_apart_and_taken_apart_by_members() -> None:
+def test_definitions_are_separate_and_large_ones_are_divided_by_members() -> None:
     document = parse_code(PYTHON, "python", LIMITS)
     chunks = cut(document)
     check(document, chunks, RULES)
@@ -258,7 +258,7 @@ def test_definitions_are_kept_apart_and_taken_apart_by_members() -> None:
     ids=["one word", "no sentence", "blanks", "no blank", "gap", "lines", "astral"],
 )
 @pytest.mark.timeout(60)
-def test_text_without_structure_is_cut_all_the_same(text: str) -> None:
+def test_text_without_structure_is_cut_too(text: str) -> None:
     document = parse_plain(text, LIMITS)
     chunks = cut(document, "Title")
     lengths = asyncio.run(count([each.text for each in chunks]))
@@ -268,7 +268,7 @@ def test_text_without_structure_is_cut_all_the_same(text: str) -> None:
     assert sum(not char.isspace() for each in chunks for char in each.text) >= letters
 
 
-def test_a_counter_that_is_not_additive_never_passes_the_window() -> None:
+def test_with_a_counter_that_is_not_additive_chunks_still_fit_the_window() -> None:
     document = parse_plain("\n".join(["one two three four"] * 80), LIMITS)
     chunks = asyncio.run(chunk(document, "T", RULES, count_greedily))
     lengths = asyncio.run(count_greedily([embedding_input(each.header, each.text) for each in chunks]))
@@ -301,7 +301,7 @@ def test_no_word_is_lost_no_chunk_too_long_no_boundary_crossed(blocks: list[str]
     chunks = cut(document, title)
     check(document, chunks, RULES)
     spoken = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
-    columns = {"x", "y"}  # a column's name stands in its rows
+    columns = {"x", "y"}  # a column's name is in its rows
     long = {word for word in words(document.text) if len(word) > 100}  # cut inside, if it must be
     assert words(document.text) - long - columns <= spoken
     headings = [b.start for b in document.blocks if b.kind is BlockKind.HEADING]
@@ -310,8 +310,8 @@ def test_no_word_is_lost_no_chunk_too_long_no_boundary_crossed(blocks: list[str]
     assert chunks == cut(document, title)
 
 
-def test_sentences_that_count_as_nothing_are_not_repeated_without_end() -> None:
-    """A model of elsewhere whose tokens are estimated has sentences of none."""
+def test_sentences_of_zero_tokens_are_not_repeated_endlessly() -> None:
+    """A remote model's tokens are estimated, so a sentence may count as zero tokens."""
 
     async def estimate(texts: Sequence[str]) -> list[int]:
         return [len(text) // 4 for text in texts]

@@ -48,7 +48,7 @@ def members(block: Block) -> list[tuple[str, int | None]]:
 
 def test_python(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.py", PYTHON)
-    # A definition starts at its decorator; the comment above is in its text, but isn't its first line.
+    # A definition starts at its decorator; the comment above is in its text but not in its lines.
     assert outline(document) == [("f", 6, 11), ("A", 15, 25), ("g", 27, 27)]
     function, klass = [b for b in document.blocks if b.kind is BlockKind.DEFINITION][:2]
     assert document.text[function.start :].startswith("# Comment of f,")
@@ -145,7 +145,7 @@ def test_members_of_a_class(tmp_path: Path) -> None:
     assert document.text[klass.children[0].start :].startswith("/** Doc. */")
 
 
-def test_broken_code_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_broken_code_is_read_as_far_as_possible(tmp_path: Path) -> None:
     text = "def fine():\n    return 1\n\ndef broken(:\n    print 'x'\n\nclass Later:\n    pass\n"
     document = parse_bytes(tmp_path, "a.py", text)
     assert ("fine", 1, 2) in outline(document)
@@ -158,7 +158,7 @@ def test_several_definitions_on_one_row_are_one_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_minified_and_deeply_nested_code_is_survived(tmp_path: Path) -> None:
+def test_minified_and_deeply_nested_code_is_handled(tmp_path: Path) -> None:
     parse_bytes(tmp_path, "a.js", "var x=[" + "1," * 300_000 + "];" + "function f(){return 1}" * 5000)
     parse_bytes(tmp_path, "a.py", "x = " + "(" * 5000 + ")" * 5000 + "\n")
     parse_bytes(tmp_path, "a.kt", "class " * 50_000)

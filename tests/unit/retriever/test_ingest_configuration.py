@@ -62,7 +62,7 @@ def test_sections_of_ini(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ['a = """\n[b]\n', "[" * 50_000, "a = '" + "[" * 50_000, "[a]\n" * 20_000])
 @pytest.mark.parametrize("name", ["a.toml", "a.ini"])
-def test_what_breaks_the_syntax_is_kept_whole(tmp_path: Path, text: str, name: str) -> None:
+def test_a_file_with_broken_syntax_is_read_as_text(tmp_path: Path, text: str, name: str) -> None:
     document = parse_bytes(tmp_path, name, text)
     check_document(document)
     assert document.text == text

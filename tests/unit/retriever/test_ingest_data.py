@@ -1,4 +1,4 @@
-"""JSON, JSON Lines, YAML and XML: a record shares a chunk with its like, and every line has its own path."""
+"""JSON, JSON Lines, YAML and XML: small records share a chunk, and every line has its own path."""
 
 import asyncio
 import json
@@ -40,14 +40,14 @@ def lines_of(document: ParsedDocument) -> Iterator[Block]:
 
 
 def value_at(value: Json, path: str) -> Json:
-    """What stands at a path, by means other than the parser's."""
+    """The value at a path, found independently of the parser."""
     for key, number, quoted in _STEP.findall("" if path == "$" else path):
         value = value[key] if key else value[int(number)] if number else value[json.loads(quoted)]
     return value
 
 
 def shown(value: Json) -> str:
-    """A value as a person would write it."""
+    """A value in the form in which it is shown."""
     if isinstance(value, list):
         return ", ".join(shown(each) for each in cast("list[Json]", value))
     return value.strip() if isinstance(value, str) else json.dumps(value)
@@ -80,7 +80,7 @@ def invented(seed: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("indent", [None, 2])
-def test_every_json_line_holds_the_value_at_its_path(tmp_path: Path, seed: int, indent: int | None) -> None:
+def test_every_json_line_has_the_value_at_its_path(tmp_path: Path, seed: int, indent: int | None) -> None:
     data = invented(seed)
     text = json.dumps(data, indent=indent, ensure_ascii=bool(seed % 2))
     document = parse_bytes(tmp_path, "a.json", text)
@@ -94,7 +94,7 @@ def test_every_json_line_holds_the_value_at_its_path(tmp_path: Path, seed: int, 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_chunks_name_what_holds_them_and_parts_name_the_exact_value(tmp_path: Path, seed: int) -> None:
+def test_chunks_name_their_record_and_their_parts_the_exact_value(tmp_path: Path, seed: int) -> None:
     data = invented(seed)
     document = parse_bytes(tmp_path, "a.json", json.dumps(data))
     for each in chunks_of(document):
@@ -114,7 +114,7 @@ def test_a_minified_file_becomes_chunks_with_paths(tmp_path: Path) -> None:
     orders = [{"id": number, "customer": f"Customer {number}", "paid": number % 2 == 0} for number in range(500)]
     document = parse_bytes(tmp_path, "a.json", json.dumps({"orders": orders}, separators=(",", ":")))
     chunks = chunks_of(document)
-    assert len(chunks) < 120  # small records share one
+    assert len(chunks) < 120  # small records share a chunk
     first = chunks[0]
     assert first.place.record_path.startswith("orders[0:")
     exact = dict(first.places)
@@ -122,7 +122,7 @@ def test_a_minified_file_becomes_chunks_with_paths(tmp_path: Path) -> None:
     assert not first.place.HasField("start_line")
 
 
-def test_large_records_are_sections_of_their_own(tmp_path: Path) -> None:
+def test_large_records_are_separate_sections(tmp_path: Path) -> None:
     records = [{"id": index, "text": "Some long words. " * 60} for index in range(3)]
     chunks = chunks_of(parse_bytes(tmp_path, "a.json", json.dumps({"items": records})))
     assert {each.section.split(" > ")[1] for each in chunks} == {"[0]", "[1]", "[2]"}
@@ -155,19 +155,19 @@ def test_a_broken_line_of_json_lines_is_a_text_among_the_others(tmp_path: Path) 
     assert parse_bytes(tmp_path, "a.jsonl", "Nothing of this\nis JSON.\n1\n").media_type == "text/plain"
 
 
-def test_json_lines_are_limited_as_other_json(tmp_path: Path) -> None:
+def test_json_lines_are_limited_like_other_json(tmp_path: Path) -> None:
     with pytest.raises(IngestError) as refusal:
         parse_bytes(tmp_path, "a.jsonl", "[1,2,3\n" + "[1,2,3,4]\n" * 99, limits=ParseLimits(max_blocks=99))
     assert refusal.value.code is IngestCode.TOO_LARGE
 
 
-def test_what_is_no_json_is_read_as_text(tmp_path: Path) -> None:
+def test_invalid_json_is_read_as_text(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.json", '// settings\n{"a": 1,}\n')
     assert document.media_type == "text/plain"
     assert document.text.startswith("// settings")
 
 
-def test_values_deeper_than_anyone_reads_stay_as_they_are(tmp_path: Path) -> None:
+def test_very_deep_values_stay_in_json(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.json", '{"a":[' * 5000 + "1" + "]}" * 5000)
     assert len(document.blocks) < 70
     assert all(len(block.place.record_path) <= 250 for block in document.blocks)
@@ -187,7 +187,7 @@ def test_empty_values_are_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_yaml_line_holds_the_value_at_its_path(tmp_path: Path, seed: int) -> None:
+def test_every_yaml_line_has_the_value_at_its_path(tmp_path: Path, seed: int) -> None:
     data = invented(seed)
     text = yaml.safe_dump(data, allow_unicode=bool(seed % 2), default_flow_style=seed % 3 == 0)
     document = parse_bytes(tmp_path, "a.yaml", text)
@@ -197,7 +197,7 @@ def test_every_yaml_line_holds_the_value_at_its_path(tmp_path: Path, seed: int) 
         assert 1 <= line.place.start_line <= line.place.end_line <= text.count("\n") + 1
 
 
-def test_a_billion_laughs_stay_a_few(tmp_path: Path) -> None:
+def test_a_billion_laughs_are_not_expanded(tmp_path: Path) -> None:
     laughs = "a: &a [lol, lol, lol]\n" + "".join(
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
         for before, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -210,7 +210,7 @@ def test_an_alias_of_a_value_is_the_value(tmp_path: Path) -> None:
     assert document.text == "host: db.example\nreplica.host: db.example"
 
 
-def test_yaml_tags_make_no_objects_and_templates_are_text(tmp_path: Path) -> None:
+def test_yaml_tags_create_no_objects_and_templates_are_text(tmp_path: Path) -> None:
     assert parse_bytes(tmp_path, "a.yaml", "a: !!python/object/apply:os.system [ls]\n").text == "a: ls"
     assert parse_bytes(tmp_path, "b.yaml", "{{- if x }}\nname: {{ .Values.name }}\n").media_type == "text/plain"
 
@@ -235,7 +235,7 @@ CATALOGUE = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def test_every_xml_line_holds_the_value_at_its_path(tmp_path: Path) -> None:
+def test_every_xml_line_has_the_value_at_its_path(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.xml", CATALOGUE)
     lines = {line.place.record_path: (text_of(document, line), line.place.start_line) for line in lines_of(document)}
     assert lines["/c:catalog/book[1]/title"] == ("book.title: Tea & cake &more;", 5)

@@ -19,7 +19,7 @@ def test_western_text_is_read_in_every_usual_encoding(encoding: str) -> None:
     assert decode(GERMAN.encode(encoding)) == GERMAN
 
 
-def test_cyrillic_and_polish_are_not_taken_for_western() -> None:
+def test_cyrillic_and_polish_are_not_mistaken_for_western() -> None:
     assert decode(RUSSIAN.encode("cp1251")) == RUSSIAN
     assert decode(POLISH.encode("cp1250")) == POLISH
 
@@ -50,7 +50,7 @@ def test_short_and_long_texts_of_many_scripts(text: str, encoding: str, times: i
     assert decode((text * times).encode(encoding)) == text * times
 
 
-def test_a_declared_encoding_counts_where_the_text_is_no_utf8() -> None:
+def test_a_declared_encoding_counts_if_the_text_is_not_utf8() -> None:
     assert decode('<?xml version="1.0" encoding="mac_cyrillic"?><a>Это</a>'.encode("mac_cyrillic")).endswith(
         "<a>Это</a>"
     )
@@ -58,7 +58,7 @@ def test_a_declared_encoding_counts_where_the_text_is_no_utf8() -> None:
     assert decode("charset=koi8-r, say some of größe".encode()) == "charset=koi8-r, say some of größe"
 
 
-def test_lines_in_another_encoding_spoil_no_others() -> None:
+def test_lines_in_another_encoding_do_not_spoil_others() -> None:
     lines = ["Größe und Maß, überall gültig.".encode()] * 10 + ["Später hinzugefügt".encode("cp1252")]
     assert decode(b"\n".join(lines)).split("\n")[-2:] == ["Größe und Maß, überall gültig.", "Später hinzugefügt"]
 
@@ -85,7 +85,7 @@ def test_a_stray_control_character_is_dropped() -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-16-be", exclude_categories=["Cs"]), max_size=300))
-def test_what_is_cleaned_can_be_stored(text: str) -> None:
+def test_cleaned_text_can_be_stored(text: str) -> None:
     cleaned = clean(text)
     assert "\0" not in cleaned
     assert "\r" not in cleaned

@@ -78,7 +78,7 @@ def test_old_office_documents_say_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("head", [b"\x09\x00\x04\x00", b"\x09\x02\x06\x00", b"\x09\x04\x06\x00"])
-def test_a_workbook_of_before_excel_5_says_what_to_do(head: bytes) -> None:
+def test_a_workbook_older_than_excel_5_says_what_to_do(head: bytes) -> None:
     with pytest.raises(IngestError, match=r"before Excel 5: save it as \.xlsx .*--convert-to xlsx FILE") as caught:
         detect(head + bytes(100), "sums.xls")
     assert caught.value.code is IngestCode.UNSUPPORTED_FORMAT
@@ -92,7 +92,7 @@ def test_a_protected_document_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "media_type"), [("letter", ""), ("letter.txt", "text/plain"), ("a.zip", "")])
-def test_a_package_is_known_by_its_parts(name: str, media_type: str) -> None:
+def test_a_package_is_recognised_by_its_parts(name: str, media_type: str) -> None:
     assert detect(package({"[Content_Types].xml": "", "word/document.xml": ""}), name, media_type).format is Format.DOCX
 
 
@@ -100,7 +100,7 @@ def test_a_package_is_known_by_its_parts(name: str, media_type: str) -> None:
     ("kind", "expected"),
     [("text", Format.OPEN_TEXT), ("spreadsheet", Format.OPEN_WORKBOOK), ("presentation", Format.OPEN_SLIDES)],
 )
-def test_a_package_may_say_its_media_type(kind: str, expected: Format) -> None:
+def test_a_package_may_declare_its_media_type(kind: str, expected: Format) -> None:
     result = detect(odf(kind, ""), "renamed.zip")
     assert (result.format, result.media_type) == (expected, f"application/vnd.oasis.opendocument.{kind}")
 
@@ -111,6 +111,6 @@ def test_an_unsupported_format_says_what_is_supported() -> None:
     assert "Markdown" in caught.value.message
 
 
-def test_the_media_type_is_the_contents() -> None:
+def test_the_media_type_comes_from_the_content() -> None:
     assert detect(b"a\tb", "a.tsv", "text/plain").media_type == "text/tab-separated-values"
     assert detect(PDF, "a.md", "text/markdown").media_type == "application/pdf"

@@ -1,4 +1,4 @@
-"""Real documents: every file of the reference data is read, or refused, as its manifest says."""
+"""Real documents: every file of the reference data is read or refused as its manifest says."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ RULES = ChunkRules(max_tokens=254)
 
 
 async def count(texts: Sequence[str]) -> list[int]:
-    """About as many tokens as a real tokenizer's: a token for every four characters of a word."""
+    """Counts a token for every four characters of a word, about as many as a real tokeniser."""
     return [sum(1 + len(word) // 5 for word in text.split()) for text in texts]
 
 
@@ -42,7 +42,7 @@ def outcome(path: Path) -> str:
     chunks = asyncio.run(chunk(document, document.title or path.name, RULES, count))
     assert chunks
     cut_words = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
-    if document.format not in {Format.MARKDOWN}:  # its tables are rendered; tested on their own
+    if document.format not in {Format.MARKDOWN}:  # its tables are rendered; they have their own tests
         lost = {word for word in words(document.text) if len(word) < 60} - cut_words
         assert not lost, (path, sorted(lost)[:20])
     return "ok"
@@ -71,7 +71,7 @@ def test_every_file_behaves_as_the_manifest_says(shared_data: Path) -> None:
 
 
 @pytest.mark.system(program="tesseract", package="tesseract-ocr")
-async def test_what_holds_no_text_is_recognised(shared_data: Path) -> None:
+async def test_documents_without_text_are_recognised(shared_data: Path) -> None:
     recogniser = await find_recogniser("tesseract", "eng", cpu_seconds=60, most_pages=10)
     rules = SandboxRules(
         seconds=30,
@@ -99,7 +99,7 @@ def test_encrypted_filings_are_read_by_page(shared_data: Path, proof: ProofScale
         path = folder / "pdfs" / f"{about['doc_name']}.pdf"
         document = parse(path.read_bytes(), "filing.pdf")
         assert document.pages == about["n_pages"]
-        with closing(pypdfium2.PdfDocument(path)) as pdf:  # a page may be empty, or hold a picture alone
+        with closing(pypdfium2.PdfDocument(path)) as pdf:  # a page may be empty or have only a picture
             written = {number for number, page in enumerate(pdf, 1) if page.get_textpage().count_chars() > 0}
         assert {block.place.page for block in document.blocks} == written
         assert len(written) >= about["n_pages"] - 1
@@ -112,7 +112,7 @@ def test_a_single_byte_encoding_is_decoded(shared_data: Path) -> None:
 
 def test_columns_are_read_one_after_the_other(shared_data: Path) -> None:
     text = parse((shared_data / "documents" / "pdf" / "multi-column-2p.pdf").read_bytes(), "a.pdf").text
-    # The abstract stands above the introduction in the left column, which ends before the right one starts.
+    # The abstract is above the introduction in the left column, which is read before the right one.
     places = [text.index(words) for words in ("Abstract", "1 Introduction", "is usually implemented using TF-IDF")]
     assert places == sorted(places)
     assert "Questions" not in text[: places[0]]

@@ -1,4 +1,4 @@
-"""Word documents: what is read of them, under which headings, and what isn't."""
+"""Word documents: the text that is read, its headings, and what is left out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts(document: ParsedDocument) -> list[str]:
     return [document.text[block.start : block.end] for block in document.blocks]
 
 
-def test_headings_are_what_their_style_or_outline_level_says() -> None:
+def test_headings_are_recognised_by_style_or_outline_level() -> None:
     body = (
         paragraph("Contents line", '<w:pStyle w:val="TOC"/>')
         + paragraph("One", '<w:pStyle w:val="berschrift1"/>')
@@ -65,7 +65,7 @@ def test_lists_have_the_numbers_that_word_shows() -> None:
     assert texts(read(docx(body, numbering=numbering))) == shown
 
 
-def test_what_word_does_not_show_is_left_out_and_what_hangs_on_a_paragraph_follows_it() -> None:
+def test_hidden_text_is_left_out_and_notes_follow_their_paragraph() -> None:
     body = (
         "<w:p><w:r><w:t>Shown </w:t></w:r><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>"
         "<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom><w:ins><w:r><w:t>inserted</w:t></w:r></w:ins>"

@@ -36,7 +36,7 @@ def test_chapters_come_in_reading_order_under_their_headings() -> None:
     document = read(epub({name: text for name, text in CHAPTERS.items() if " " not in name}, contents=CONTENTS))
     assert texts(document) == ["The first one", "No heading\nhere.", "More."]
     document = read(epub({name.replace(" ", "%20"): text for name, text in CHAPTERS.items()}, contents=CONTENTS))
-    assert texts(document, BlockKind.HEADING) == ["The first one"]  # the other's name in the archive is another one
+    assert texts(document, BlockKind.HEADING) == ["The first one"]  # the other chapter has another file name
     assert document.title == "A book"
 
 
@@ -78,12 +78,12 @@ def test_broken_and_protected_books_end_in_a_clear_error(data: bytes, code: Inge
     assert caught.value.code is code
 
 
-def test_encrypted_fonts_protect_nothing() -> None:
+def test_encrypted_fonts_do_not_make_a_book_protected() -> None:
     fonts = {"META-INF/encryption.xml": '<e><CipherReference URI="o/fonts/a.otf"/></e>'}
     assert texts(read(epub({"z.xhtml": CHAPTERS["z.xhtml"]}, more=fonts)))[0] == "No heading\nhere."
 
 
-def test_a_real_book_holds_every_line_of_its_poems(shared_data: Path) -> None:
+def test_every_line_of_a_real_books_poems_is_read(shared_data: Path) -> None:
     path = shared_data / "documents" / "epub" / "epub_purvis_poetry.epub"
     document = read(path.read_bytes())
     page = parse_xml(zipfile.ZipFile(path).read("epub/text/poetry.xhtml"))

@@ -21,11 +21,11 @@ from proof_scale import PrintTable, ProofScale
 RULES = ChunkRules(max_tokens=254)
 GROWTH = 8
 MOST = 1.8
-"""How many times as long as in proportion it may take: allocation and caches aren't quite linear."""
+"""The allowed excess over proportional time: allocation and caches aren't quite linear."""
 SHORT = 0.1
-"""Seconds that are too few to judge by."""
+"""Seconds: too short a time to judge by."""
 TRIES = 10
-"""On a busy machine, caches are others' for long: what is slow by itself is so each time."""
+"""A busy machine slows some tries down; code that is really slow is slow in every try."""
 
 ATTACKS = {
     "HTML: towers of tables": 212_000,
@@ -36,12 +36,12 @@ ATTACKS = {
     "text: one long line": 12_000_000,
     "CSV: columns": 12_000_000,
 }
-"""Files that held a worker up, and their sizes in bytes."""
+"""Files that once blocked a worker, and their sizes in bytes."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    """Has what is measured loaded; what there is already isn't looked through again before each measurement."""
+    """Loads the measured code, and freezes existing objects so that measurements don't collect them again."""
     preload()
     gc.collect()
     gc.freeze()
@@ -52,11 +52,11 @@ async def count(texts: Sequence[str]) -> list[int]:
 
 
 def seconds(name: str, size: int) -> tuple[float, float]:
-    """Seconds of computing that parsing and cutting would take on the reference machine, with its speed around them."""
+    """The seconds that parsing and chunking would take on the reference machine, by the speed measured around them."""
     file_name, data = HOSTILE[name](size)
     document: ParsedDocument | None = None
     gc.collect()
-    gc.disable()  # as in the process that reads files; otherwise it is most of the time, and no fault of a parser
+    gc.disable()  # as in the process that reads files; otherwise it takes most of the time, unrelated to the parser
     try:
         speeds = [speed_ratio()]
         start = time.process_time()
@@ -77,7 +77,7 @@ def seconds(name: str, size: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_time_grows_in_proportion(name: str) -> None:
-    # What is read fast is given more of: its defects show later.
+    # Formats that are read fast get larger files, where defects show.
     size = {"text": 128_000, "JSON": 128_000, "PDF": 320_000}.get(name.partition(":")[0], 32_000)
     small = large = (1e9, 1e9)
     for _ in range(TRIES):
@@ -88,7 +88,7 @@ def test_time_grows_in_proportion(name: str) -> None:
     pytest.fail(f"{name}: parsing and cutting {GROWTH} times as much took {large} seconds instead of {small}")
 
 
-def test_files_that_held_a_worker_up_stay_within_their_budget(proof: ProofScale, print_table: PrintTable) -> None:
+def test_files_that_once_blocked_a_worker_stay_within_their_budget(proof: ProofScale, print_table: PrintTable) -> None:
     budget = WorkerSettings.model_fields["parse_cpu_seconds"].default
     share = proof.pick(scaled_down=10, full=1)
     rows: list[list[str]] = []

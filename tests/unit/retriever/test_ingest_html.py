@@ -98,14 +98,14 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["<html><body></body></html>", "<!doctype html><html><script>x()</script></html>"])
-def test_a_page_without_text_is_said_to_have_none(tmp_path: Path, page: str) -> None:
+def test_a_page_without_text_is_reported(tmp_path: Path, page: str) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "p.html", page)
     assert caught.value.code is IngestCode.NO_TEXT
 
 
 @pytest.mark.timeout(60)
-def test_deep_nesting_and_huge_spans_are_survived(tmp_path: Path) -> None:
+def test_deep_nesting_and_huge_spans_are_handled(tmp_path: Path) -> None:
     deep = "<div>" * 1500 + "deep down" + "</div>" * 1500 + "after"
     assert parse_bytes(tmp_path, "p.html", deep).text == "deep down\n\nafter"
     with pytest.raises(IngestError) as caught:
@@ -124,7 +124,7 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES, max_size=30).map("".join))
-def test_broken_pages_are_read_somehow(page: str) -> None:
+def test_broken_pages_are_read_without_a_crash(page: str) -> None:
     document = parse_html_page(f"<html><p>start</p>{page}", LIMITS)
     check_document(document)
     assert document.text.startswith("start")

@@ -1,4 +1,4 @@
-"""E-mails: who wrote what to whom, and attachments as parts with places of their own."""
+"""E-mails: sender, recipients and text, and attachments as parts with their own places."""
 
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -33,7 +33,7 @@ def test_headers_and_text(tmp_path: Path) -> None:
     ]
 
 
-def test_html_is_read_where_no_plain_text_came_with_it(tmp_path: Path) -> None:
+def test_html_is_read_if_there_is_no_plain_text(tmp_path: Path) -> None:
     message = mail()
     message.add_alternative("<h1>Loud</h1><p>As <b>painted</b>.</p>", subtype="html")
     assert "painted" not in parse_bytes(tmp_path, "a.eml", message.as_bytes()).text
@@ -71,8 +71,8 @@ def test_every_attachment_that_can_be_read_is_a_part(tmp_path: Path) -> None:
     assert not places["As said."].ListFields()
 
 
-def test_a_quotes_part_holds_it(tmp_path: Path) -> None:
-    """By the standard library's reader of whole messages."""
+def test_a_quote_is_in_its_part(tmp_path: Path) -> None:
+    """Checked with the standard library's reader of whole messages."""
     message = mail()
     for number in range(5):
         message.add_attachment(f"Text of number {number}.\n\nGrüße, {number}\n", filename=f"{number}.txt")
@@ -93,7 +93,7 @@ def test_quoted_lines_and_forwarded_messages_are_recognised(tmp_path: Path) -> N
     assert document.text.index("Older words.") > heading.end > document.text.index("Shall we?")
 
 
-def test_bytes_that_say_no_encoding_or_a_wrong_one(tmp_path: Path) -> None:
+def test_texts_without_an_encoding_or_with_a_wrong_one(tmp_path: Path) -> None:
     head = b"Subject: gr\xc3\xbc\xc3\x9fe\nContent-Type: text/plain; charset="
     for charset, body in [
         ("x-unknown", "Die Größe ist genannt".encode("cp1252")),
@@ -114,7 +114,7 @@ def test_bytes_that_say_no_encoding_or_a_wrong_one(tmp_path: Path) -> None:
         (b"MIME-Version: 1.0\n\n", IngestCode.EMPTY),
     ],
 )
-def test_what_is_no_mail_is_refused(tmp_path: Path, data: bytes, code: IngestCode) -> None:
+def test_an_invalid_mail_is_refused(tmp_path: Path, data: bytes, code: IngestCode) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.eml", data)
     assert caught.value.code is code

@@ -103,5 +103,5 @@ def test_no_word_is_lost_and_no_span_is_wrong(text: str) -> None:
     check_document(document)
     assert document.text == text
     inside = words("\n".join(texts(document)))
-    columns = {"a", "b", "c", "d"}  # a column without any value leaves its name nowhere
+    columns = {"a", "b", "c", "d"}  # the name of a column without values isn't in any block
     assert words(text) - columns <= inside | {"x"}

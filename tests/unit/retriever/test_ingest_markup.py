@@ -74,7 +74,7 @@ None.
 
 
 def sections(document: ParsedDocument) -> dict[str, str]:
-    """The section of each group's last words."""
+    """The section of each text, by the text's last words."""
     return {document.text[each.pieces[-1].start : each.pieces[-1].end]: each.section for each in group(document)}
 
 
@@ -185,7 +185,7 @@ def test_tables_that_cant_be_read_by_rows_are_text(tmp_path: Path, name: str, te
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.rst", RST), ("a.adoc", ADOC), ("a.org", ORG)])
-def test_every_line_is_where_its_place_says(tmp_path: Path, name: str, text: str) -> None:
+def test_every_line_is_at_its_place(tmp_path: Path, name: str, text: str) -> None:
     document = parse_bytes(tmp_path, name, text)
     lines = text.split("\n")
     for block in document.blocks:
@@ -201,7 +201,7 @@ def test_every_line_is_where_its_place_says(tmp_path: Path, name: str, text: str
     }
 
 
-def test_titles_are_underlined_and_have_levels_as_they_come(tmp_path: Path) -> None:
+def test_underlined_titles_have_levels_in_the_order_of_appearance(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.rst", RST)
     assert labels(document) == [(1, "Tides", 1), (2, "Method", 7), (2, "Storms", 22)]
     assert document.title == "Tides"

@@ -50,7 +50,7 @@ ANALYSIS = notebook(
 )  # fmt: skip
 
 
-def test_cells_are_numbered_as_the_file_has_them(tmp_path: Path) -> None:
+def test_cells_are_numbered_as_in_the_file(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "tides.ipynb", ANALYSIS)
     cells = by_cell(document)
     assert list(cells) == [1, 3, 4, 5, 6]
@@ -82,7 +82,7 @@ def test_code_is_read_in_the_notebooks_language(tmp_path: Path) -> None:
     assert [block.label for block in document.blocks] == ["tide"]
 
 
-def test_the_third_version_is_read_too(tmp_path: Path) -> None:
+def test_version_3_of_the_format_is_read_too(tmp_path: Path) -> None:
     old = {
         "nbformat": 3,
         "metadata": {"name": "old"},
@@ -105,7 +105,7 @@ def test_the_third_version_is_read_too(tmp_path: Path) -> None:
         (notebook(cell("code", " ", outputs=[{"data": {"image/png": PICTURE}}])), IngestCode.EMPTY),
     ],
 )
-def test_what_is_no_notebook_is_refused(tmp_path: Path, data: str, code: IngestCode) -> None:
+def test_an_invalid_notebook_is_refused(tmp_path: Path, data: str, code: IngestCode) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.ipynb", data)
     assert caught.value.code is code

@@ -22,7 +22,7 @@ def read(kind: str, body: str, *, styles: str = "", title: str = "") -> ParsedDo
     return document
 
 
-def test_a_text_has_headings_lists_notes_and_tables_but_not_what_is_not_shown() -> None:
+def test_a_text_has_headings_lists_notes_and_tables_but_no_hidden_text() -> None:
     body = (
         "<text:tracked-changes><text:changed-region><text:deletion><text:p>deleted</text:p></text:deletion>"
         "</text:changed-region></text:tracked-changes>"
@@ -54,7 +54,7 @@ def test_a_text_has_headings_lists_notes_and_tables_but_not_what_is_not_shown() 
     assert texts(document, BlockKind.ROW) == ["Kind: Fruit\nPrice: 1\nPrice: 1", "Kind: Fruit\nPrice: 2"]
 
 
-def test_a_spreadsheet_has_the_text_that_it_shows_in_its_cells() -> None:
+def test_a_spreadsheets_cells_have_the_text_that_is_shown() -> None:
     def row(*cells: str, attributes: str = "") -> str:
         return f"<table:table-row {attributes}>{''.join(cells)}</table:table-row>"
 

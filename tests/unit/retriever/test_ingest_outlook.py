@@ -1,4 +1,4 @@
-"""Messages of Outlook: shown as e-mails are, with attachments and messages in them as parts; harmless if made up."""
+"""Outlook messages: read like e-mails, with attachments and messages in them as parts; forged ones do no harm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_message_with_attachments(tmp_path: Path) -> None:
     assert [block.place.row for block in document.blocks if block.kind is BlockKind.ROW] == [2]
 
 
-def test_it_is_known_by_its_content(tmp_path: Path) -> None:
+def test_a_message_is_recognised_by_its_content(tmp_path: Path) -> None:
     assert parse_bytes(tmp_path, "a", made()).media_type == "application/vnd.ms-outlook"
 
 
@@ -68,13 +68,13 @@ def test_old_office_documents_stay_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"just words", compound_file({"WordDocument": b"x"})], ids=["text", "Word"])
-def test_what_is_no_message_is_an_error(tmp_path: Path, data: bytes) -> None:
+def test_an_invalid_message_is_an_error(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.msg", data)
     assert caught.value.code is IngestCode.CORRUPT
 
 
-def test_messages_in_messages_end(tmp_path: Path) -> None:
+def test_the_nesting_of_messages_is_limited(tmp_path: Path) -> None:
     inner = message("0", "deep", {}, header=24)
     for number in range(1, 30):
         inner = message(str(number), "less deep", {"x": inner}, header=24)
@@ -82,7 +82,7 @@ def test_messages_in_messages_end(tmp_path: Path) -> None:
     assert len(by_part(document)) == 4
 
 
-def test_cut_and_changed_messages_are_read_or_an_error(tmp_path: Path, proof: ProofScale) -> None:
+def test_truncated_and_changed_messages_are_read_or_an_error(tmp_path: Path, proof: ProofScale) -> None:
     data, choices = made(), proof.random()
     codes: set[IngestCode] = set()
     for _ in range(proof.pick(scaled_down=150, full=3000)):

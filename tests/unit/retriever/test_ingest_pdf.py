@@ -34,7 +34,7 @@ def test_pages_paragraphs_and_headings(tmp_path: Path) -> None:
     ]
 
 
-def test_the_outline_names_the_headings_and_others_stand_below(tmp_path: Path) -> None:
+def test_the_outline_names_the_headings_and_others_are_below_them(tmp_path: Path) -> None:
     page = [
         (72.0, 720.0, 10.0, "regular", "1.2 Terms"),
         (72.0, 690.0, 10.0, "regular", "Text about the terms of it all."),
@@ -56,7 +56,7 @@ def test_lines_of_scripts_without_spaces_are_joined_without_one(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("title", ["(anonymous)", "untitled", "Microsoft Word - fees.docx"])
-def test_a_title_that_a_program_filled_in_is_none(tmp_path: Path, title: str) -> None:
+def test_a_title_filled_in_by_a_program_is_ignored(tmp_path: Path, title: str) -> None:
     data = make_pdf([prose_page("Fees of the harbour", FIRST)])
     data = data.replace(
         b"/Root 1 0 R",

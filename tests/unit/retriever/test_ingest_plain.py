@@ -19,7 +19,7 @@ def test_paragraphs_and_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\t\r\n  ", b"\xef\xbb\xbf", b"\xff\xfe"])
-def test_nothing_is_said_to_be_empty(tmp_path: Path, data: bytes) -> None:
+def test_a_file_without_text_is_reported_as_empty(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.txt", data)
     assert caught.value.code is IngestCode.EMPTY
@@ -35,7 +35,7 @@ def test_too_much_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_a_megabyte_of_blanks_costs_nothing() -> None:
+def test_a_megabyte_of_blanks_is_read_fast() -> None:
     document = parse_plain("a\n" + " " * 1_000_000 + "b" + "\n " * 500_000 + "c", LIMITS)
     assert len(document.blocks) == 2
 

@@ -1,4 +1,4 @@
-"""What the worker makes of a failed attempt: again, not again, or not ours."""
+"""What the worker does after a failed attempt: retry, give up, or leave the job."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ Ended = tuple[str, object]
 
 
 class FakeStore:
-    """One job, and what becomes of it. Only what the worker itself calls."""
+    """A store with one job that records its end; it has only the methods that the worker calls."""
 
     def __init__(self, job: Job) -> None:
         self.job: Job | None = job
@@ -116,7 +116,7 @@ class FakeStore:
 
 
 class FakePipeline:
-    """Does what it is told."""
+    """Runs a given function instead of ingesting."""
 
     def __init__(self, act: Callable[[Job], Any]) -> None:
         self.act = act
@@ -147,7 +147,7 @@ def settings(**changes: object) -> WorkerSettings:
 
 
 async def work(job: Job, act: Callable[[Job], Any], **changes: object) -> Ended:
-    """Lets a worker make one attempt; returns how the job ended."""
+    """Lets a worker make one attempt, and returns how the job ended."""
     store = FakeStore(job)
     worker = Worker(cast("PostgresJobStore", store), cast("Pipeline", FakePipeline(act)), settings(**changes))
     stop = asyncio.Event()
@@ -164,24 +164,24 @@ async def test_a_permanent_error_ends_the_job(code: IngestCode) -> None:
 
 
 @pytest.mark.parametrize(("attempt", "delay"), [(1, 1), (2, 2), (4, 8), (9, 60), (80, 60)])
-async def test_what_may_pass_is_tried_again_and_again(attempt: int, delay: float) -> None:
+async def test_temporary_failures_are_retried_again_and_again(attempt: int, delay: float) -> None:
     job = replace(JOB, attempt=attempt)
     assert await work(job, fails_with(Unavailable("no", reason="SERVICE_UNAVAILABLE"))) == ("retried", delay)
 
 
-async def test_the_embedders_advice_when_to_come_back_is_heeded() -> None:
+async def test_the_embedders_retry_after_is_followed() -> None:
     error = ResourceExhausted("full", reason="OVERLOADED", retry_after=9)
     assert await work(JOB, fails_with(error)) == ("retried", 9)
 
 
-async def test_what_the_database_cannot_do_is_never_given_up() -> None:
-    """Its node may be away for days: the upload was acknowledged."""
+async def test_database_failures_are_retried_without_end() -> None:
+    """Its node may be down for days, and the upload was acknowledged."""
     old = replace(JOB, attempt=50, age_seconds=25 * 3600)
     how, _ = await work(old, fails_with(Unavailable("no", reason="DATABASE_UNAVAILABLE")))
     assert how == "retried"
 
 
-async def test_what_never_passes_is_given_up_after_a_day() -> None:
+async def test_a_lasting_failure_is_given_up_after_a_day() -> None:
     error = FailedPrecondition("other model", reason="SPACE_MISMATCH")
     old = replace(JOB, attempt=50, age_seconds=25 * 3600)
     assert await work(old, fails_with(error)) == ("failed", IngestCode.INTERNAL)
@@ -190,7 +190,7 @@ async def test_what_never_passes_is_given_up_after_a_day() -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("bug"), InvalidArgument("x", reason="INPUT_TOO_LONG"), Internal("x", reason="INTERNAL")]
 )
-async def test_errors_of_our_own_are_tried_a_few_times(error: Exception) -> None:
+async def test_internal_errors_are_retried_a_few_times(error: Exception) -> None:
     how, _ = await work(replace(JOB, attempt=9), fails_with(error))
     assert how == "retried"
     assert await work(replace(JOB, attempt=10), fails_with(error)) == ("failed", IngestCode.INTERNAL)
@@ -203,7 +203,7 @@ async def test_a_document_that_keeps_killing_workers_is_given_up() -> None:
     )
 
 
-async def test_a_job_is_worked_on_as_its_tenant_and_in_its_trace() -> None:
+async def test_a_job_runs_as_its_tenant_and_in_its_trace() -> None:
     seen: list[object] = []
 
     def act(_job: Job) -> None:
@@ -214,11 +214,11 @@ async def test_a_job_is_worked_on_as_its_tenant_and_in_its_trace() -> None:
     assert seen == [JOB.tenant, "req-1", TRACE]
 
 
-async def test_a_sweep_is_a_job_like_others() -> None:
+async def test_a_sweep_is_a_job_like_any_other() -> None:
     assert await work(replace(JOB, kind="sweep", version=3), lambda _job: None) == ("swept", 3)
 
 
-async def test_a_stopped_worker_gives_back_what_it_is_on() -> None:
+async def test_a_stopped_worker_returns_its_job() -> None:
     store = FakeStore(JOB)
     working, stop = asyncio.Event(), asyncio.Event()
 
@@ -234,7 +234,7 @@ async def test_a_stopped_worker_gives_back_what_it_is_on() -> None:
     assert store.ended.result() == ("released", 0)
 
 
-async def test_an_attempt_whose_lease_is_lost_is_broken_off() -> None:
+async def test_an_attempt_whose_lease_is_lost_is_cancelled() -> None:
     store = FakeStore(JOB)
     store.held = False
     working, cancelled, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -258,7 +258,7 @@ async def test_an_attempt_whose_lease_is_lost_is_broken_off() -> None:
 
 
 @pytest.mark.parametrize("error", [Unavailable("no", reason="DATABASE_UNAVAILABLE"), LeaseLostError()])
-async def test_a_worker_that_cannot_say_how_a_job_ended_goes_on(error: CitewireError | LeaseLostError) -> None:
+async def test_a_worker_that_cannot_store_a_jobs_end_goes_on(error: CitewireError | LeaseLostError) -> None:
     store = FakeStore(JOB)
     store.error = error
     seen: list[Job] = []
@@ -282,7 +282,7 @@ async def test_a_worker_that_cannot_say_how_a_job_ended_goes_on(error: CitewireE
 
 
 @pytest.mark.parametrize("spread", [True, False])
-async def test_a_job_whose_node_is_away_is_put_back_where_the_queue_is(*, spread: bool) -> None:
+async def test_a_job_whose_node_is_down_is_put_back_into_the_queue(*, spread: bool) -> None:
     labels = {"kind": "ingest", "outcome": "retried" if spread else "lost"}
     before = REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0
     store = FakeStore(JOB)
@@ -299,7 +299,7 @@ async def test_a_job_whose_node_is_away_is_put_back_where_the_queue_is(*, spread
     assert (REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0) == before + 1
 
 
-async def test_the_queue_and_the_outcomes_are_measured() -> None:
+async def test_queue_and_outcomes_are_measured() -> None:
     labels = {"kind": "ingest", "outcome": "failed"}
     before = REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0
     await work(JOB, fails_with(IngestError(IngestCode.EMPTY, "Empty.")))

@@ -1,4 +1,4 @@
-r"""RTF documents: their text in whatever encoding, their headings and tables, and not what they hide."""
+r"""RTF documents: text in any encoding, headings and tables, but no hidden text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ingest_files import check_document, texts
 
 
 def read(data: bytes) -> ParsedDocument:
-    document = parse(data, "a.doc")  # Word opens RTF under that name, and so it is often sent
+    document = parse(data, "a.doc")  # Word opens RTF under that name, so it is often sent like this
     assert (document.format, document.media_type) == (Format.RTF, "application/rtf")
     check_document(document)
     return document
 
 
-def test_headings_text_notes_and_tables_are_read_and_what_is_hidden_is_not() -> None:
+def test_headings_text_notes_and_tables_are_read_but_no_hidden_text() -> None:
     document = read(
         rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\stylesheet{\s1\outlinelevel0 heading 1;}{\s2 Body;}}"
         rb"{\info{\title T}}{\*\generator X;}\pard\s1 One\par\pard\outlinelevel1 Two\par\pard\s2 Some {\v hidden}"

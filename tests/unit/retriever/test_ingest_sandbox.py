@@ -1,4 +1,4 @@
-"""Files are read in a process of its own: whatever they do to it, the worker goes on."""
+"""Each file is read in a separate process: whatever it does to that, the worker goes on."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 
 OTHERS: set[int] = set()
-"""Processes that other tests of the same run started, and that still run: a database, a stack."""
+"""Processes of other tests of the same run that still run: a database, a stack."""
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def write(path: Path, data: str | bytes) -> Path:
     return path
 
 
-async def test_a_document_comes_back_as_it_was_read(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_a_document_comes_back_unchanged(sandbox: Sandbox, tmp_path: Path) -> None:
     for name, data in (
         ("a.md", MARKDOWN),
         ("a.pdf", make_pdf([prose_page("T", [["Some text."]])])),
@@ -92,9 +92,7 @@ async def test_a_document_comes_back_as_it_was_read(sandbox: Sandbox, tmp_path: 
         assert await sandbox.parse(path, name, "") == parse(path.read_bytes(), name)
 
 
-async def test_how_many_pages_are_read_is_told(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_progress_by_page_is_reported(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fork_server, "_TELL_SECONDS", 0)
     path = write(tmp_path / "a.pdf", make_pdf([prose_page(f"Page {number}", [["Text."]]) for number in range(40)]))
     progress: list[tuple[int, int]] = []
@@ -109,7 +107,7 @@ async def test_how_many_pages_are_read_is_told(
     assert progress[3:] == [(0, 40)]
 
 
-async def test_a_process_can_tell_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_process_can_report_only_limited_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import os\n    while True: os.write(3, b'\\xff' * 8)")
     progress: list[tuple[int, int]] = []
 
@@ -120,10 +118,10 @@ async def test_a_process_can_tell_no_more_than_it_may(monkeypatch: pytest.Monkey
         with pytest.raises(IngestError) as caught:
             await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "", told=told)
     assert caught.value.code is IngestCode.TOO_LARGE
-    assert progress == [(2**31 - 1, 2**31 - 1)], "what doesn't fit the store's numbers is never told"
+    assert progress == [(2**31 - 1, 2**31 - 1)], "values too large for the store are never reported"
 
 
-async def test_telling_takes_no_time_of_the_reader() -> None:
+async def test_reporting_progress_does_not_count_as_reading_time() -> None:
     async with asyncio.timeout(BUSY_SECONDS) as limit:
         before = limit.when() or 0.0
 
@@ -135,13 +133,13 @@ async def test_telling_takes_no_time_of_the_reader() -> None:
         assert (limit.when() or 0.0) >= before + 0.01
 
 
-async def test_errors_come_back_with_code_and_message(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_errors_come_back_with_their_code_and_message(sandbox: Sandbox, tmp_path: Path) -> None:
     with pytest.raises(IngestError) as caught:
         await sandbox.parse(write(tmp_path / "a.pdf", "text"), "a.pdf", "")
     assert (caught.value.code, "isn't a PDF" in caught.value.message) == (IngestCode.CORRUPT, True)
 
 
-async def test_each_file_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_each_file_has_its_own_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(
         monkeypatch,
         tmp_path,
@@ -164,7 +162,7 @@ def outcome(data: bytes, file_name: str) -> object:
     return document.text, len(document.blocks), document.title
 
 
-async def test_all_that_parsers_need_is_loaded_before(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_everything_that_parsers_need_is_preloaded(sandbox: Sandbox, tmp_path: Path) -> None:
     for file_name, data in [*FILES.items(), *(make(3000) for make in HOSTILE.values())]:
         expected = outcome(data, file_name)
         try:
@@ -183,7 +181,7 @@ async def test_a_rare_encoding_is_read_without_opening_its_codec(sandbox: Sandbo
         assert (await sandbox.parse(write(tmp_path / "a.txt", data), "a.txt", "")).text == parse(data, "a.txt").text
 
 
-async def test_the_server_is_replaced_after_its_share_and_ends(tmp_path: Path) -> None:
+async def test_the_fork_server_is_replaced_after_a_number_of_files(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "text")
     before = processes()
     async with Sandbox.open(replace(RULES, files=2), processes=1) as sandbox:
@@ -198,7 +196,7 @@ async def test_the_server_is_replaced_after_its_share_and_ends(tmp_path: Path) -
 
 
 async def priorities(reading: asyncio.Task[ParsedDocument]) -> set[int]:
-    """How much nicer than this process those were that read a file, until it was read."""
+    """Returns the niceness, relative to this process, of the processes that read a file, until it is read."""
     seen: set[int] = set()
     mine = psutil.Process().nice()
     while not reading.done():
@@ -224,11 +222,11 @@ async def test_a_short_file_is_read_with_full_priority_and_a_long_one_is_not(
             return await priorities(asyncio.create_task(sandbox.parse(path, "a.txt", "")))
 
         assert await read("0.6") == {0, 5}
-        # A machine that is busy with others may take a short one for long.
+        # On a busy machine, a short file may take long.
         assert any([await read("0.05") == {0} for _ in range(5)])
 
 
-async def test_a_crash_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_crash_is_reported_as_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import ctypes\n    ctypes.string_at(1)")
     path = write(tmp_path / "a.txt", "text")
     async with Sandbox.open(RULES, processes=1) as sandbox:
@@ -241,7 +239,7 @@ async def test_a_crash_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     "answer",
     ["{}", "[]", '{"document":{}}', '{"error":{"code":"?","message":1}}', "[" * 50_000, '{"document":' + "9" * 50],
 )
-async def test_a_process_that_answers_nonsense_is_the_files_fault(
+async def test_an_invalid_answer_of_the_process_is_blamed_on_the_file(
     answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plant(
@@ -256,7 +254,7 @@ async def test_a_process_that_answers_nonsense_is_the_files_fault(
         assert caught.value.code is IngestCode.CORRUPT
 
 
-async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
+async def test_a_file_that_takes_too_long_is_given_up_and_its_process_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import time\n    time.sleep(60)")
@@ -268,13 +266,13 @@ async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
         assert len(processes()) == 1
 
 
-def test_the_budget_of_computing_grows_with_the_file() -> None:
+def test_the_cpu_budget_grows_with_the_file() -> None:
     mib = 1024 * 1024
     rules = replace(RULES, seconds=300, cpu_seconds=30, cpu_seconds_per_mib=10)
     assert [rules.cpu_budget(size) for size in (0, mib, 2 * mib, 11 * mib, 256 * mib)] == [30, 30, 40, 130, 300]
 
 
-async def test_a_file_that_computes_too_long_says_its_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_file_over_the_cpu_budget_names_the_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    while True: pass")
     async with Sandbox.open(replace(RULES, cpu_seconds=1), processes=1) as sandbox:
         with pytest.raises(IngestError, match=r"more than 1 seconds of CPU time.*file of 0\.1 MiB") as caught:
@@ -282,7 +280,7 @@ async def test_a_file_that_computes_too_long_says_its_budget(monkeypatch: pytest
     assert caught.value.code is IngestCode.TIMEOUT
 
 
-async def test_a_cancelled_reading_leaves_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_cancelling_leaves_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import time\n    time.sleep(60)")
     path = write(tmp_path / "a.txt", "text")
     async with Sandbox.open(RULES, processes=1) as sandbox:
@@ -306,8 +304,10 @@ async def test_a_server_that_dies_is_replaced_and_the_file_read_again(sandbox: S
         assert (await sandbox.parse(path, "a.txt", "")).text == "text"
 
 
-async def test_a_server_that_dies_with_a_file_gives_it_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is said against the file: the job is tried again later."""
+async def test_a_fork_server_that_dies_while_reading_is_not_the_files_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The file isn't blamed: the job is retried later."""
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import time\n    time.sleep(60)")
     path = write(tmp_path / "a.txt", "text")
     async with Sandbox.open(RULES, processes=1) as sandbox:
@@ -324,7 +324,7 @@ async def test_a_server_that_dies_with_a_file_gives_it_back(monkeypatch: pytest.
             await reading
 
 
-async def test_the_process_is_told_nothing_of_the_workers_environment(
+async def test_the_process_gets_nothing_of_the_workers_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CITEWIRE_WORKER_DSN", "postgresql://secret")
@@ -335,7 +335,7 @@ async def test_the_process_is_told_nothing_of_the_workers_environment(
     assert "secret" not in text
 
 
-async def test_without_a_lock_the_worker_does_not_start_unless_it_is_accepted(
+async def test_without_confinement_the_worker_starts_only_if_that_is_accepted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plant(
@@ -351,7 +351,7 @@ async def test_without_a_lock_the_worker_does_not_start_unless_it_is_accepted(
         assert (await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")).text == "read"
 
 
-async def test_a_process_that_cannot_lock_itself_in_reads_nothing(
+async def test_a_process_that_cannot_confine_itself_reads_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plant(
@@ -402,11 +402,11 @@ def test_the_filter_decides_by_number_and_arguments(name: str) -> None:
     assert decide(9999) == verdicts["unknown"]
     tables = (ALLOWED, REFUSED, FATAL, MAPPING)
     given = [numbers[machine.column] for table in tables for numbers in table.values()]
-    assert len(set(given) - {None}) == len(given) - given.count(None), "a number stands twice"
+    assert len(set(given) - {None}) == len(given) - given.count(None), "a number occurs twice"
 
 
 async def test_memory_is_bounded(tmp_path: Path) -> None:
-    # Rows of many columns become far more text than the file holds.
+    # Rows of many columns become far more text than is in the file.
     path = write(tmp_path / "a.csv", ",".join("c" * 190 for _ in range(400)) + "\n" + ("1," * 399 + "1\n") * 5000)
     rules = replace(RULES, memory_mib=400, limits=ParseLimits(max_chars=10**9))
     async with Sandbox.open(rules, processes=1) as sandbox:
@@ -445,13 +445,13 @@ WRONG: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("changes", WRONG)
-def test_what_no_parser_answers_is_refused(changes: dict[str, object]) -> None:
+def test_answers_that_no_parser_gives_are_refused(changes: dict[str, object]) -> None:
     values = {**encode_document(ParsedDocument(Format.TEXT, "text/plain", "abc", ())), **changes}
     with pytest.raises((KeyError, TypeError, ValueError)):
         decode_document(values, ParseLimits(max_chars=10, max_blocks=4))
 
 
-def test_what_postgres_cannot_store_does_not_pass_the_wire() -> None:
+def test_text_that_postgres_cannot_store_is_refused() -> None:
     block = Block(BlockKind.ROW, 0, 3, label="a\0b", text="x\0y")
     values = encode_document(ParsedDocument(Format.TEXT, "text/plain", "a\0b", (block,), "t\0"))
     document = decode_document(values, LIMITS)
@@ -459,7 +459,7 @@ def test_what_postgres_cannot_store_does_not_pass_the_wire() -> None:
     assert "\0" not in f"{document.title}{document.blocks[0].label}{document.blocks[0].text}"
 
 
-async def test_mutilated_files_are_read_or_refused_but_never_our_defect(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_mutilated_files_are_read_or_refused_without_internal_errors(sandbox: Sandbox, tmp_path: Path) -> None:
     whole: list[tuple[str, bytes]] = [
         ("a.pdf", make_pdf([prose_page("Title", [["Some text (in brackets)."] * 5])] * 3, outline=[("Title", 0)] * 3)),
         ("a.md", MARKDOWN.encode() * 5),
@@ -508,6 +508,6 @@ NO_LINES: list[object] = []
         [[1, 2, [[0] * 4] * 501]],
     ],
 )
-def test_boxes_that_nobody_finds_are_refused(values: list[object]) -> None:
+def test_malformed_boxes_are_refused(values: list[object]) -> None:
     with pytest.raises((TypeError, ValueError)):
         decode_boxes(values, 1)

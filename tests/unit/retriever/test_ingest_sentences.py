@@ -1,4 +1,4 @@
-"""Sentence ends in several scripts, and what only looks like one."""
+"""Sentence ends in several scripts, and signs that only look like them."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def test_references_stay_with_their_sentence() -> None:
 
 
 @given(st.text(alphabet="aB. !?\n\"')[1]。", max_size=60))
-def test_sentences_hold_everything_but_white_space(text: str) -> None:
+def test_sentences_contain_everything_but_white_space(text: str) -> None:
     spans = sentences(text, 0, len(text))
     position = 0
     for start, end in spans:
@@ -53,6 +53,6 @@ def test_sentences_hold_everything_but_white_space(text: str) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_a_megabyte_of_dots_costs_nothing() -> None:
+def test_a_megabyte_of_dots_is_split_fast() -> None:
     assert len(split("." * 1_000_000)) == 1
     assert len(split("a. " * 300_000)) >= 1

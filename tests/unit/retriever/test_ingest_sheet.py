@@ -22,7 +22,7 @@ def rows(document: ParsedDocument) -> list[tuple[int | None, str]]:
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ";"), ("a.tsv", "\t"), ("a.csv", "\t"), ("a.csv", "|")])
-def test_delimiters_are_found_though_numbers_hold_commas(tmp_path: Path, name: str, delimiter: str) -> None:
+def test_delimiters_are_found_even_if_numbers_contain_commas(tmp_path: Path, name: str, delimiter: str) -> None:
     table = [["Name", "Price, net"], ["Tea", "1,50"], ["Cake", "2,00"]]
     data = "\n".join(delimiter.join(cells) for cells in table)
     assert rows(parse_bytes(tmp_path, name, data)) == [
@@ -31,7 +31,7 @@ def test_delimiters_are_found_though_numbers_hold_commas(tmp_path: Path, name: s
     ]
 
 
-def test_commas_are_the_delimiter_though_cells_hold_others(tmp_path: Path) -> None:
+def test_commas_are_the_delimiter_even_if_cells_contain_others(tmp_path: Path) -> None:
     data = 'Name,Note\nTea,a;b|c\nCake,"x;y, z"\nAir,-\n'
     assert rows(parse_bytes(tmp_path, "a.csv", data)) == [
         (2, "Name: Tea\nNote: a;b|c"),
@@ -79,12 +79,12 @@ def test_excels_hint_is_no_row(tmp_path: Path) -> None:
     assert rows(parse_bytes(tmp_path, "a.csv", "sep=;\r\na;b\r\n1;2\r\n")) == [(2, "a: 1\nb: 2")]
 
 
-def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
+def test_an_unclosed_quote_swallows_nothing(tmp_path: Path) -> None:
     data = 'name,size\n"pipe,5\nrod,6\n'
     assert rows(parse_bytes(tmp_path, "a.csv", data)) == [(2, 'name: "pipe\nsize: 5'), (3, "name: rod\nsize: 6")]
 
 
-def test_a_header_alone_is_a_row(tmp_path: Path) -> None:
+def test_a_table_of_only_a_header_is_a_row(tmp_path: Path) -> None:
     assert rows(parse_bytes(tmp_path, "a.csv", "Name,Price\n")) == [(1, "Name\nPrice")]
 
 
@@ -94,7 +94,7 @@ def test_utf16_from_a_spreadsheet(tmp_path: Path) -> None:
     ]
 
 
-def test_only_empty_cells_are_empty(tmp_path: Path) -> None:
+def test_a_table_of_empty_cells_is_empty(tmp_path: Path) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.csv", ",,\n,,\n")
     assert caught.value.code is IngestCode.EMPTY
@@ -114,7 +114,7 @@ def test_every_value_is_in_the_row_that_a_spreadsheet_shows(table: list[list[str
     header = ["first", "second", "third", "fourth"]
     file = io.StringIO()
     csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([header, *table])
-    # The hint leaves no doubt about the delimiter; which one a file without it has is guessed, and tested above.
+    # The hint names the delimiter; without it, the delimiter is guessed, which is tested above.
     document = parse_sheet(f"sep={delimiter}\n{file.getvalue()}", LIMITS)
     check_document(document)
     result = dict(rows(document))
@@ -128,7 +128,7 @@ _LONG = "id,note,amount\n" + "\n".join(f'{number},"a, {number}",{number / 4}' fo
 
 
 def in_parts(data: bytes, media_type: str = "text/csv") -> list[tuple[int | None, str]]:
-    """All rows of a table that is read part by part."""
+    """All rows of a table that is read in parts."""
     results: list[tuple[int | None, str]] = []
     position = SheetPosition()
     while True:
@@ -165,7 +165,7 @@ def test_a_long_table_in_parts_is_the_same_as_in_one(text: str, most: int, monke
     assert in_parts(text.encode()) == rows(parse_sheet(decode(text.encode()), LIMITS))
 
 
-def test_a_part_ends_by_its_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_limited_in_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet, "_PART_BYTES", 50)
     first = parse_long_sheet(_LONG.encode(), LIMITS, media_type="text/csv", position=SheetPosition())
     assert len(first.blocks) == 3
@@ -175,7 +175,7 @@ def test_a_part_ends_by_its_size_too(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "data", ["a,b\n".encode("utf-16"), "ä,ö\n".encode("cp1252"), b"a\x00b,c\n", b"\x1b$B,a\n", b"a,b\n\xc3"]
 )
-def test_what_isnt_utf8_is_read_in_one(data: bytes) -> None:
+def test_a_table_that_is_not_utf8_is_read_in_one_part(data: bytes) -> None:
     assert not is_utf8(data)
 
 

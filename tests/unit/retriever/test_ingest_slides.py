@@ -16,11 +16,11 @@ from citewire_retriever.ingest.parsers import parse
 from zip_packages import package, pptx
 
 Line = tuple[int, str, str]
-"""Slide, section, text."""
+"""(slide, section, text)"""
 
 
 def lines(document: ParsedDocument) -> list[Line]:
-    """Every block but headings, under the last one of these."""
+    """Every block except headings, with the last heading as its section."""
     assert document.format is Format.SLIDES
     heading, results = "", list[Line]()
     for block in document.blocks:
@@ -32,7 +32,7 @@ def lines(document: ParsedDocument) -> list[Line]:
 
 
 def made() -> bytes:
-    """A presentation by another library: a title, text in boxes and groups, a table, notes; a slide without a title."""
+    """A presentation by python-pptx: a title, text in boxes and groups, a table, notes, and an untitled slide."""
     presentation = Presentation()
     slide = presentation.slides.add_slide(presentation.slide_layouts[1])
     assert slide.shapes.title is not None
@@ -55,7 +55,7 @@ def made() -> bytes:
     return data.getvalue()
 
 
-def test_what_another_library_wrote_is_read_on_its_slide() -> None:
+def test_another_librarys_presentation_is_read_by_slide() -> None:
     document = parse(made(), "a.pptx")
     assert lines(document) == [
         (1, "Revenue", "It grew."),
@@ -67,7 +67,7 @@ def test_what_another_library_wrote_is_read_on_its_slide() -> None:
     assert document.title == "Revenue"
 
 
-def test_bullets_merged_cells_and_what_only_the_layout_needs() -> None:
+def test_bullets_merged_cells_and_layout_elements() -> None:
     def item(text: str, bullet: str) -> str:
         return f"<p><pPr><{bullet}/></pPr><r><t>{text}</t></r></p>"
 

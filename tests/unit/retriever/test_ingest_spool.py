@@ -1,4 +1,4 @@
-"""The folder for files that are being read: private, checked, and gone afterwards."""
+"""The folder for files being read: private, checked, and removed afterwards."""
 
 import fcntl
 import hashlib
@@ -23,7 +23,7 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-async def test_a_file_is_there_while_it_is_needed(tmp_path: Path) -> None:
+async def test_a_file_exists_while_it_is_needed(tmp_path: Path) -> None:
     with spool_folder(tmp_path) as folder:
         async with spooled(folder, parts(b"ab", b"c"), hashlib.sha256(b"abc").digest()) as path:
             assert path.read_bytes() == b"abc"
@@ -33,7 +33,7 @@ async def test_a_file_is_there_while_it_is_needed(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-async def test_damaged_bytes_are_noticed(tmp_path: Path) -> None:
+async def test_damaged_bytes_are_detected(tmp_path: Path) -> None:
     with spool_folder(tmp_path) as folder:
         with pytest.raises(IngestError) as caught:
             async with spooled(folder, parts(b"abd"), hashlib.sha256(b"abc").digest()):
@@ -42,7 +42,7 @@ async def test_damaged_bytes_are_noticed(tmp_path: Path) -> None:
         assert names(folder) == ["lock"]
 
 
-async def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_not_blamed_on_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: object) -> tuple[int, str]:
         return os.open("/dev/full", os.O_WRONLY), str(tmp_path / "spooled")
 
@@ -52,7 +52,7 @@ async def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: 
             pytest.fail("a file without its bytes was handed out")
 
 
-def test_what_a_killed_worker_left_is_removed_and_what_a_live_one_uses_is_not(tmp_path: Path) -> None:
+def test_files_of_a_killed_worker_are_removed_and_those_of_a_live_one_are_not(tmp_path: Path) -> None:
     dead, live, other = (tmp_path / name for name in ("citewire-ingest-dead", "citewire-ingest-live", "other"))
     for folder in (dead, live, other):
         folder.mkdir()

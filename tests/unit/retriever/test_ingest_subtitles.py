@@ -1,4 +1,4 @@
-"""Subtitles: cues become sentences, and every word keeps the time when it is said."""
+"""Subtitles: cues become sentences, and every word keeps its time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def test_cues_are_sentences_with_their_times(tmp_path: Path) -> None:
     ]
 
 
-def test_who_speaks_stands_before_the_words(tmp_path: Path) -> None:
+def test_the_speaker_is_before_the_words(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.vtt", VTT)
     assert document.title == "Interview"
     assert [(text_of(document, block), block.place.start_seconds) for block in document.blocks] == [
@@ -67,7 +67,7 @@ def test_who_speaks_stands_before_the_words(tmp_path: Path) -> None:
     ]
 
 
-def test_a_chunk_lasts_from_its_first_cue_to_its_last_and_knows_each(tmp_path: Path) -> None:
+def test_a_chunk_spans_its_cues_and_has_a_place_for_each(tmp_path: Path) -> None:
     cues = [
         f"{number}\n00:{number // 60:02}:{number % 60:02},000 --> 00:{number // 60:02}:{number % 60:02},900\n"
         f"and then came number {number}{'.' if number % 3 == 2 else ''}\n"
@@ -85,7 +85,7 @@ def test_a_chunk_lasts_from_its_first_cue_to_its_last_and_knows_each(tmp_path: P
             assert each.text[start:].startswith(f"and then came number {place.start_seconds:g}")
 
 
-def test_times_are_the_numbers_that_the_file_says(tmp_path: Path) -> None:
+def test_times_are_those_in_the_file(tmp_path: Path) -> None:
     place = parse_bytes(tmp_path, "a.srt", "00:00:03,139 --> 00:16:40,003\nYes.\n").blocks[0].place
     assert (place.start_seconds, place.end_seconds) == (3.139, 1000.003)
 
@@ -93,7 +93,7 @@ def test_times_are_the_numbers_that_the_file_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "code"), [("Just words.", IngestCode.CORRUPT), ("00:01 --> 00:02\n\n", IngestCode.EMPTY)]
 )
-def test_what_says_nothing_is_refused(tmp_path: Path, data: str, code: IngestCode) -> None:
+def test_subtitles_without_text_are_refused(tmp_path: Path, data: str, code: IngestCode) -> None:
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.srt", data)
     assert caught.value.code is code

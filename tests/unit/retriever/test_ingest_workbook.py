@@ -35,7 +35,7 @@ def rows(document: ParsedDocument) -> list[tuple[str, str]]:
     return [(block.place.cell_range, document.text[block.start : block.end]) for block in blocks]
 
 
-def test_rows_have_their_sheet_their_number_and_their_cells() -> None:
+def test_rows_have_their_sheet_number_and_cells() -> None:
     book = openpyxl.Workbook()
     prices = book.active
     assert prices is not None
@@ -97,7 +97,11 @@ def test_a_header_of_groups_and_names_below_is_joined(case: str) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        [["Name", None, "City"], ["Ann", "Lee", "Oulu"], ["Bob", "Ray", "Kemi"]],  # a name for each column, and words
+        [
+            ["Name", None, "City"],
+            ["Ann", "Lee", "Oulu"],
+            ["Bob", "Ray", "Kemi"],
+        ],  # names and words
         [["Name", None, "Age"], ["Ann", "Lee", None], ["Bob", "Ray", "old"]],
         [["Boats", None, "Place"], ["Gull", "Tern", None], [None, None, None], ["Auk", "Skua", "Pier"]],
     ],
@@ -119,7 +123,7 @@ def _merged(data: Sequence[Sequence[str | int | None]], merges: Sequence[str]) -
     return book
 
 
-def test_merged_cells_say_the_same_in_each_row_and_over_each_column() -> None:
+def test_merged_cells_repeat_their_value_in_each_row_and_column() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -227,7 +231,7 @@ def test_no_format_is_a_defect(code: str) -> None:
         assert isinstance(show(value, code), str)
 
 
-def test_a_wide_and_a_long_sheet_take_time_and_memory_in_proportion() -> None:
+def test_wide_and_long_sheets_take_proportional_time_and_memory() -> None:
     cell = '<c t="inlineStr"><is><t>a</t></is></c>'
     merges = "".join(f'<mergeCell ref="A{n}:XFD{n + 9}"/>' for n in range(1, 5000))
     start = time.process_time()
@@ -258,7 +262,7 @@ def test_an_empty_workbook_says_so() -> None:
     assert caught.value.code is IngestCode.EMPTY
 
 
-def test_every_cell_is_found_where_another_library_has_it() -> None:
+def test_every_cell_is_at_the_place_where_another_library_finds_it() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None

@@ -1,4 +1,4 @@
-"""Old Excel workbooks: written by xlwt, read with what their cells show and hold."""
+"""Old Excel workbooks, written by xlwt: read as shown, with the cells' values for tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def made() -> bytes:
     return saved(book)
 
 
-def test_rows_are_read_as_the_sheet_shows_them() -> None:
+def test_rows_are_read_as_shown_in_the_sheet() -> None:
     document = parse(made(), "a.xls")
     assert (document.format, document.media_type) == (Format.OLD_WORKBOOK, "application/vnd.ms-excel")
     texts = [document.text[block.start : block.end] for block in document.blocks]
@@ -71,7 +71,7 @@ def test_rows_are_read_as_the_sheet_shows_them() -> None:
     assert texts[5:] == ["Both: Both\none: two"]
 
 
-def test_its_tables_have_types_currencies_and_formulas_that_say_nothing() -> None:
+def test_tables_have_types_currencies_and_uncomputed_formulas() -> None:
     table, *_ = read_tables(made(), "a.xls", "", ParseLimits(), None)
     kinds = [(table.column(number).type, table.column(number).currency) for number in (2, 3, 4, 5)]
     assert kinds == [
@@ -85,11 +85,11 @@ def test_its_tables_have_types_currencies_and_formulas_that_say_nothing() -> Non
 
 
 @pytest.mark.parametrize("name", ["a.xls", "a.xlt", "upload", "a.bin"])
-def test_it_is_known_by_its_content(name: str) -> None:
+def test_an_old_workbook_is_recognised_by_its_content(name: str) -> None:
     assert detect(made(), name).format is Format.OLD_WORKBOOK
 
 
-def test_what_is_only_called_so_is_what_it_is() -> None:
+def test_other_files_named_xls_are_recognised_by_content() -> None:
     assert detect(b"<html><body><table><tr><td>1</table>", "a.xls").format is Format.HTML
     with pytest.raises(IngestError, match="PowerPoint"):
         detect(made(), "a.ppt")
@@ -97,15 +97,15 @@ def test_what_is_only_called_so_is_what_it_is() -> None:
         detect(made() + "WordDocument".encode("utf-16-le"), "a.bin")
 
 
-def test_without_the_package_it_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_an_old_workbook_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detecting, "HAS_XLS", False)
     with pytest.raises(IngestError, match=r"save it as \.xlsx") as error:
         detect(made(), "a.xls")
     assert error.value.code is IngestCode.UNSUPPORTED_FORMAT
 
 
-def test_a_damaged_one_is_said_to_be(capfd: pytest.CaptureFixture[str]) -> None:
-    """Also where the library doesn't raise an exception, but panics."""
+def test_a_damaged_workbook_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also if the library panics instead of raising an exception."""
     data = made()
     for end in range(600, len(data) - 1024, 512):
         with pytest.raises(IngestError) as error:
@@ -119,7 +119,7 @@ def record(kind: int, body: bytes) -> bytes:
 
 
 def excel_5() -> bytes:
-    """A workbook of Excel 5, which xlwt doesn't write: names and texts in a code page, formats without Unicode."""
+    """A workbook of Excel 5, which xlwt can't write: names, texts and formats in a code page."""
     sheet = record(0x0809, pack("<HHHH", 0x0500, 0x10, 0, 0)) + record(0x0200, pack("<HHHHH", 0, 3, 0, 2, 0))
     for row, column, text in ((0, 0, b"Name"), (0, 1, b"Betrag"), (1, 0, b"M\xfcller"), (2, 0, b"Kr\xe4mer")):
         sheet += record(0x0204, pack("<HHHH", row, column, 0, len(text)) + text)
@@ -141,7 +141,7 @@ def test_a_workbook_of_excel_5_is_read() -> None:
     assert parse(excel_5(), "a.xls").text == "Umsätze\n\nName: Müller\nBetrag: 12.5\n\nName: Krämer\nBetrag: 7.00 EUR"
 
 
-def test_a_number_that_is_none_says_nothing() -> None:
+def test_a_nan_is_left_out() -> None:
     number = pack("<d", 12.5)
     assert excel_5().count(number) == 1
     damaged = excel_5().replace(number, pack("<d", float("nan")))
@@ -149,7 +149,7 @@ def test_a_number_that_is_none_says_nothing() -> None:
 
 
 def mutated(data: bytes, seed: int) -> bytes:
-    """The file with bytes anywhere, or only behind its first sector, replaced by others, or by the largest numbers."""
+    """Replaces bytes of a file, anywhere or only after its first sector, by random ones or extreme numbers."""
     chance = random.Random(seed)
     result = bytearray(data)
     for _ in range(chance.choice([1, 4, 16, 64])):
@@ -161,8 +161,8 @@ def mutated(data: bytes, seed: int) -> bytes:
     return bytes(result)
 
 
-async def test_whatever_is_damaged_ends_as_a_document_or_its_error(tmp_path: Path) -> None:
-    """In the confined process: some of them make the library end the process, for want of memory."""
+async def test_damaged_workbooks_are_read_or_an_error(tmp_path: Path) -> None:
+    """In the confined process, as some of them make the library run out of memory and end the process."""
     rules = SandboxRules(
         seconds=300,
         cpu_seconds=20,

@@ -1,4 +1,4 @@
-"""Words as lexical search sees them."""
+"""The terms of lexical search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from citewire_retriever.store.vectors import sparse_vector
         ("snake_case", "snake case"),
     ],
 )
-def test_what_means_the_same_has_the_same_terms(text: str, other: str) -> None:
+def test_equivalent_texts_have_the_same_terms(text: str, other: str) -> None:
     stop = {"el", "la", "los", "las", "es", "son"}
     assert [term for term in terms(text) if term not in stop] == [term for term in terms(other) if term not in stop]
 
@@ -57,7 +57,7 @@ def test_scripts_with_and_without_spaces(text: str, expected: list[str] | int) -
         assert terms(text) == expected
 
 
-def test_the_language_is_that_of_the_function_words() -> None:
+def test_the_language_is_recognised_by_function_words() -> None:
     assert guess(["who", "was", "the", "founder", "of", "it"]) == "english"
     assert guess(["cuantos", "puntos", "dejaron", "escapar", "en", "defensa", "los", "panthers"]) == "spanish"
     assert guess(["wie", "viele", "punkte", "hat", "er", "in", "dem", "spiel"]) == "german"
@@ -84,7 +84,7 @@ def test_a_very_long_question_is_bounded() -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_gives_terms_that_the_database_takes(text: str) -> None:
+def test_any_text_gives_terms_that_the_database_accepts(text: str) -> None:
     weights = weigh_chunk(text, text[:50])
     assert all(1 <= number <= DIMENSIONS and 0 < weight < 1 for number, weight in weights.items())
     assert set(count_question(text)) == set(weights)
@@ -93,7 +93,7 @@ def test_any_text_gives_terms_that_the_database_takes(text: str) -> None:
     assert [index + 1 for index in written.indices()] == sorted(weights)
 
 
-def test_a_fiscal_year_is_found_by_its_number_alone() -> None:
+def test_a_fiscal_year_is_found_by_its_number() -> None:
     assert {"fy2024", "2024"} <= set(terms("capital expenditure in FY2024"))
     assert "10" not in terms("10K")
     assert terms("q3") == ["q3"]

@@ -22,7 +22,7 @@ REPOSITORY: JsonObject = {
 
 def test_well_formed_metadata_passes() -> None:
     check_metadata("repository", REPOSITORY)
-    check_metadata("repository", dict.fromkeys(REPOSITORY))  # null is as good as absent
+    check_metadata("repository", dict.fromkeys(REPOSITORY))  # null counts as absent
     check_metadata("repository", {})
     check_metadata("repository", None)
 
@@ -51,7 +51,7 @@ def test_each_wrong_field_of_a_repository_is_named(key: str, value: JsonValue) -
     assert [violation.field for violation in refused.value.violations] == [f"metadata.{key}"]
 
 
-def test_only_repositories_are_bound_by_a_repositorys_fields() -> None:
+def test_only_repositories_must_have_a_repositorys_fields() -> None:
     for kind in ("article", "capture", "file"):
         check_metadata(kind, {"stargazers_count": "many", "language": 3})
         with pytest.raises(InvalidArgument) as refused:

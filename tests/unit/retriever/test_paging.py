@@ -1,4 +1,4 @@
-"""Page tokens: what goes in comes out, and nothing else does."""
+"""Page tokens: positions survive the round trip, and other tokens are refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_token_belongs_to_its_query(other: tuple[object, ...]) -> None:
 
 
 @given(token=st.text(max_size=80))
-def test_what_is_no_token_is_refused(token: str) -> None:
+def test_an_invalid_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         paging.decode(token, QUERY)
     assert refused.value.reason == "INVALID_PAGE_TOKEN"

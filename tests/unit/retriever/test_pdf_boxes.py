@@ -1,4 +1,4 @@
-"""Where a quote stands on a PDF's pages, as another library sees it."""
+"""A quote's boxes on a PDF's pages, compared with another library's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def boxes_of(data: bytes, document: ParsedDocument, quote: str, occurrence: int 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("is_cropped", [False, True])
-def test_boxes_are_those_of_the_page_as_it_is_shown(tmp_path: Path, rotation: int, is_cropped: bool) -> None:
+def test_boxes_are_relative_to_the_page_as_shown(tmp_path: Path, rotation: int, is_cropped: bool) -> None:
     crop = b"/CropBox [30 40 500 760]" if rotation in (0, 180) else b"/CropBox [40 30 760 500]"
     page = prose_page("Travel", [LINES, ["Another paragraph follows here."]])
     data = make_pdf([page], rotation=rotation, crop=crop if is_cropped else b"")
@@ -49,7 +49,7 @@ def test_boxes_are_those_of_the_page_as_it_is_shown(tmp_path: Path, rotation: in
     assert alphanumerics(text_inside(path, 1, shown.boxes)) == alphanumerics(QUOTE)
 
 
-def test_lines_that_run_down_the_page_have_a_box_each(tmp_path: Path) -> None:
+def test_vertical_lines_have_a_box_each(tmp_path: Path) -> None:
     data = make_pdf([prose_page("Travel", [LINES])]).replace(b"/Type /Page /", b"/Type /Page /Rotate 270 /")
     path = tmp_path / "a.pdf"
     path.write_bytes(data)
@@ -59,7 +59,7 @@ def test_lines_that_run_down_the_page_have_a_box_each(tmp_path: Path) -> None:
     assert alphanumerics(text_inside(path, 1, shown.boxes)) == alphanumerics(QUOTE)
 
 
-def test_words_that_a_page_says_twice_are_told_apart() -> None:
+def test_repeated_words_on_a_page_are_distinguished() -> None:
     paragraphs = [["First comes Berlin, where it costs 20 euros."], ["Then Paris, where it costs 20 euros."]]
     data = make_pdf([prose_page("Prices", paragraphs)])
     document = parse_pdf(data, ParseLimits())
@@ -74,7 +74,7 @@ def test_a_word_cut_at_a_line_end_is_found_in_both_lines() -> None:
     assert len(shown.boxes) == 2
 
 
-def test_what_is_not_there_has_no_boxes() -> None:
+def test_a_quote_that_is_not_found_has_no_boxes() -> None:
     data = make_pdf([prose_page("Opening", [["Some text."]])])
     nowhere, empty = find_boxes(data, [SoughtText(1, "Other text"), SoughtText(1, " -\n")])
     assert (nowhere.width, nowhere.boxes, empty.boxes) == (612, (), ())

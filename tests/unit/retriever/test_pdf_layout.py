@@ -1,4 +1,4 @@
-"""What a PDF page looks like, where its content says nothing of it: columns, tables, running heads, sizes."""
+"""The layout of PDF pages, which their content doesn't state: columns, tables, running heads, sizes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def columns_by_rows() -> list[Placed]:
 
 
 def table(rows: Sequence[Sequence[str]], *, top: float = 660, right: float = 420) -> list[Placed]:
-    """Cells in 10 points, all but the first column's set to the right."""
+    """Cells in 10 points, right-aligned except in the first column."""
     page: list[Placed] = []
     for index, row in enumerate(rows):
         for column, text in enumerate(row):
@@ -70,7 +70,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-def test_a_turned_page_has_the_headings_and_the_order_of_an_upright_one(rotation: int) -> None:
+def test_a_rotated_page_is_read_like_an_upright_one(rotation: int) -> None:
     pages = [
         prose_page(title, [[f"{title} are the first of it, as is written here."], [f"{title} are the last of it."]])
         for title in ("Balloons", "Airships")
@@ -84,12 +84,12 @@ def test_a_turned_page_has_the_headings_and_the_order_of_an_upright_one(rotation
     assert document.text.index("Airships are the first") < document.text.index("Airships are the last")
 
 
-def test_columns_are_read_one_after_the_other_however_they_are_written() -> None:
+def test_columns_are_read_one_after_another_however_they_are_written() -> None:
     document = read(make_pdf([columns_by_rows()]))
     assert " ".join([*LEFT, *RIGHT]) in " ".join(document.text.split())
 
 
-def test_columns_of_a_page_full_of_lines_are_read_one_after_the_other() -> None:
+def test_columns_of_a_page_full_of_lines_are_read_one_after_another() -> None:
     left, right = (
         [f"The {side} column says this in its line {number}." for number in range(56)] for side in ("left", "right")
     )
@@ -102,7 +102,7 @@ def test_columns_of_a_page_full_of_lines_are_read_one_after_the_other() -> None:
     assert all(block.kind is not BlockKind.TABLE for block in document.blocks)
 
 
-def test_an_index_in_columns_is_read_one_after_the_other_and_no_table() -> None:
+def test_columns_of_an_index_are_read_one_after_another_and_are_no_table() -> None:
     left, right = ([f"{letter}{number}ndex, {number + 3}" for number in range(24)] for letter in "IX")
     page: list[Placed] = []
     for x, side, gap in ((72, left, 4), (320, right, 9)):  # between two letters of the alphabet
@@ -152,7 +152,7 @@ def test_a_text_stored_in_the_order_of_the_content_is_still_found() -> None:
     assert len(shown.boxes) >= 2
 
 
-def test_a_table_has_a_row_a_line_and_its_columns_names_above_each_chunk() -> None:
+def test_a_table_has_a_row_per_line_and_column_names_above_each_chunk() -> None:
     title: Placed = (72, 700, 14, "bold", "Statement of income")
     document = read(make_pdf([[title, *table(ROWS)]]))
     (block,) = [block for block in document.blocks if block.kind is BlockKind.TABLE]
@@ -180,7 +180,7 @@ async def test_rows_share_a_chunk_whose_section_names_the_columns_once(above: st
     chunks = await cut(document, target=24)
     assert 1 < len(chunks) < len(rows)
     first, *others = (each.section for each in chunks)
-    assert first == "Statement of income"  # the first chunk holds the names
+    assert first == "Statement of income"  # the first chunk contains the names
     assert set(others) == {"Statement of income > 2024 | 2023"}
     assert [each.header.splitlines()[1] for each in chunks] == [first, *others]
     assert all(document.text[each.char_start : each.char_end] == each.text for each in chunks)
@@ -192,7 +192,7 @@ def headings(document: ParsedDocument) -> list[str]:
 
 
 def sections(document: ParsedDocument) -> list[tuple[str, str]]:
-    """Each table's names of columns, below the heading that it stands under."""
+    """Each table's column names, and the heading above it."""
     named: list[tuple[str, str]] = []
     heading = ""
     for block in document.blocks:
@@ -206,14 +206,14 @@ PROSE: list[Placed] = [(72, 200 - 14 * line, 10, "regular", "Some text that fill
 
 
 def statement(*titles: str, years: bool = True) -> list[Placed]:
-    """A page of a report: titles in the middle of the page, above the table's first columns."""
+    """A page of a report: centred titles above the table's first columns."""
     page: list[Placed] = []
     for index, title in enumerate(titles):
         page.append((285 - 3 * len(title), 740 - 13 * index, 10, "bold", title))
     return [*page, *table(ROWS if years else ROWS[1:]), *PROSE]
 
 
-def test_a_title_in_the_middle_above_a_table_is_a_heading_and_no_name_of_a_column() -> None:
+def test_a_centred_title_above_a_table_is_a_heading_and_no_column_name() -> None:
     document = read(make_pdf([statement("ACME, INC.", "BALANCE SHEET"), statement("ACME, INC.", "CASH FLOWS")]))
     assert sections(document) == [("ACME, INC. BALANCE SHEET", "2024 | 2023"), ("ACME, INC. CASH FLOWS", "2024 | 2023")]
 
@@ -225,18 +225,18 @@ def test_a_title_of_three_lines_above_a_table_is_a_heading() -> None:
     assert lines[1] in title
 
 
-def test_a_table_that_goes_on_on_the_next_page_keeps_its_title_and_columns() -> None:
+def test_a_table_continued_on_the_next_page_keeps_its_title_and_columns() -> None:
     document = read(make_pdf([statement("BALANCE SHEET")[: 1 + 14], table(ROWS[1:])]))
     assert sections(document) == [("BALANCE SHEET", "2024 | 2023")] * 2
 
 
-def test_a_table_of_other_columns_or_below_a_heading_has_names_of_its_own_or_none() -> None:
+def test_a_table_with_other_columns_or_a_heading_inherits_no_column_names() -> None:
     narrow = table([row[:2] for row in ROWS[1:]])
     document = read(make_pdf([table(ROWS), narrow, statement("CASH FLOWS", years=False)]))
     assert sections(document) == [("", "2024 | 2023"), ("", ""), ("CASH FLOWS", "")]
 
 
-def test_a_numbered_heading_may_end_in_a_full_stop_and_stand_above_another() -> None:
+def test_a_numbered_heading_may_end_in_a_full_stop_and_be_followed_by_another() -> None:
     page: list[Placed] = [
         (72, 740, 10, "bold", "Item 3. Legal proceedings."),
         (72, 718, 10, "bold", "Claims against the harbour"),
@@ -247,7 +247,7 @@ def test_a_numbered_heading_may_end_in_a_full_stop_and_stand_above_another() -> 
     assert headings(read(make_pdf([page]))) == ["Item 3. Legal proceedings.", "Claims against the harbour"]
 
 
-def test_a_line_above_a_table_goes_with_it() -> None:
+def test_a_line_above_a_table_stays_with_it() -> None:
     caption: Placed = (72, 690, 10, "regular", "In millions, as of the end of the year:")
     above: Placed = (72, 730, 10, "regular", "Some other text that stands above all of this on the page.")
     document = read(make_pdf([[above, caption, *table(ROWS)]]))
@@ -261,7 +261,7 @@ def test_lines_with_numbers_are_no_table() -> None:
     assert all(block.kind is not BlockKind.TABLE for block in read(make_pdf([page])).blocks)
 
 
-def test_what_pages_repeat_above_and_below_is_read_once_and_page_numbers_never() -> None:
+def test_running_heads_are_read_once_and_page_numbers_never() -> None:
     pages: list[list[Placed]] = [
         [
             (72, 760, 9, "regular", "Harbour Works, annual report"),
@@ -278,7 +278,7 @@ def test_what_pages_repeat_above_and_below_is_read_once_and_page_numbers_never()
     assert all(f"Line {index} of part {number}." in document.text for index in range(30) for number in range(1, 7))
 
 
-def test_heads_with_the_pages_number_are_left_out_however_short_the_chapter_is() -> None:
+def test_heads_with_page_numbers_are_left_out_however_short_the_chapter_is() -> None:
     pages: list[list[Placed]] = [
         [
             (72, 760, 9, "regular", f"{number + 11} Chapter {'abdefghjkm'[number // 2] * 5}"),
@@ -307,14 +307,14 @@ def test_numbers_that_dont_follow_the_pages_are_kept() -> None:
     assert all(f"costs {7 * number} a day" in text for number in range(20))
 
 
-def test_pages_that_say_the_same_keep_it() -> None:
+def test_identical_pages_keep_their_text() -> None:
     page: list[Placed] = [(72, 760, 10, "regular", "This page is left empty.")]
     document = read(make_pdf([page] * 5))
     assert [block.place.page for block in document.blocks] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.75, 1])
-def test_sizes_are_those_on_the_page_whatever_units_it_is_written_in(scale: float) -> None:
+def test_font_sizes_do_not_depend_on_the_pages_units(scale: float) -> None:
     page: list[Placed] = [
         (72, 700, 16, "regular", "Terms of delivery"),
         *((72, 670 - 13 * index, 10, "regular", "Text of usual size that fills its line.") for index in range(4)),

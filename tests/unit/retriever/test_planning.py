@@ -1,4 +1,4 @@
-"""The decision table of the library, its budgets, and what it says about them."""
+"""The decision table of the library, its budgets, and the reasons that it gives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from citewire_retriever.service.planning import context_budget, decide
 
 
 def counts(items: int, *, fitting: int | None = None, without: int = 0, cut: bool = False) -> tuple[ScopeCounts, bool]:
-    """What a scope holds, and whether the most recent item alone is over the budget."""
+    """The counts of a scope, and whether the most recent item alone exceeds the budget."""
     fitting = items if fitting is None else fitting
     return ScopeCounts(items=items, kept=fitting, trimmed=items - fitting, without_embedding=without, chunks=items), cut
 
@@ -19,7 +19,7 @@ def counts(items: int, *, fitting: int | None = None, without: int = 0, cut: boo
 @pytest.mark.parametrize(
     ("plan", "attached", "scope", "path"),
     [
-        # D1: attached items are exactly what is read, whatever else holds
+        # D1: exactly the attached items are read, whatever else applies
         ("free", True, counts(1), "focused"),
         ("pro", True, counts(500, without=500), "focused"),
         ("free", True, counts(500, fitting=20), "focused"),
@@ -94,7 +94,7 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
         ("pro", False, counts(300), "The items are too many to read: they are searched."),
     ],
 )
-def test_the_reason_can_be_shown_to_a_user(
+def test_the_reason_is_readable_for_users(
     plan: Plan,
     attached: bool,
     scope: tuple[ScopeCounts, bool],
@@ -103,7 +103,7 @@ def test_the_reason_can_be_shown_to_a_user(
     assert decide(Strategy.LIBRARY, plan, attached=attached, counts=scope[0], cut=scope[1])[1] == reason
 
 
-def test_what_is_not_ready_is_not_counted_as_attached() -> None:
+def test_pending_documents_are_not_counted_as_attached() -> None:
     for waiting, text in (
         (1, "1 item is attached, and it isn't ready: there is nothing to read yet."),
         (3, "3 items are attached, and none is ready: there is nothing to read yet."),

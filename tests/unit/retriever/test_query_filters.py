@@ -1,4 +1,4 @@
-"""Filters from the words of a question: what it says of saved documents, by the library's own labels, and no more."""
+"""Filters from the words of a question: what it says about saved documents, by the library's labels, and no more."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ LAST_MONTH = "saved 2026-10-01 to 2026-10-31"
 def read(
     question: str, library: tuple[tuple[str, str], ...] = LIBRARY, *, now: datetime = NOW, zone: tzinfo = UTC
 ) -> tuple[QueryFilter | None, ItemListing | None]:
-    """What a question says, of the labels that the database would find for it."""
+    """Reads a question's filter, with the labels that the database would find for it."""
     reading = read_question(question, now, zone)
     begin = set(reading.initials)
     return derive(reading, [label for label in library if initials(label[1]) in begin])
 
 
 def initials(value: str) -> str:
-    """As the database's function of that name."""
+    """The same as the database's function of this name."""
     return re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", value))[:2]
 
 
@@ -106,7 +106,7 @@ def until(text: str) -> Filter:
         ("#rust things saved this year", every(tag("rust"), since("2026-01-01"), until("2027-01-01"))),
     ],
 )
-def test_what_a_question_says(question: str, expected: Filter) -> None:
+def test_filters_in_a_question(question: str, expected: Filter) -> None:
     query_filter, _ = read(question)
     assert query_filter is not None
     assert query_filter.filter == expected
@@ -157,7 +157,7 @@ def test_what_a_question_says(question: str, expected: Filter) -> None:
         "?!",
     ],
 )
-def test_what_a_question_does_not_say(question: str) -> None:
+def test_questions_without_a_filter(question: str) -> None:
     assert phrases(question) == []
 
 
@@ -246,7 +246,7 @@ def test_labels_in_the_question_s_own_language() -> None:
     assert phrases("保存したストレッチの本は？", library) == ["tags 本"]
 
 
-def test_a_word_that_is_several_labels_finds_any_of_them() -> None:
+def test_a_word_that_matches_several_labels_finds_any_of_them() -> None:
     library = (("entity_type", "recipe"), ("tags", "recipes"), ("category", "Recipes"), ("collection", "Recipes"))
     query_filter, _ = read("Which recipes did I save this week?", library)
     assert query_filter is not None
@@ -296,7 +296,7 @@ def test_an_hour_counts_from_now() -> None:
         ("我有哪些餐厅？", "", 50),
     ],
 )
-def test_a_question_for_a_list(question: str, topic: str, max_items: int) -> None:
+def test_questions_for_a_list(question: str, topic: str, max_items: int) -> None:
     _, listing = read(question)
     assert listing is not None
     assert (listing.topic, listing.max_items) == (topic, max_items)
@@ -313,5 +313,5 @@ def test_a_question_for_a_list(question: str, topic: str, max_items: int) -> Non
         "",
     ],
 )
-def test_other_questions_want_no_list(question: str) -> None:
+def test_other_questions_are_not_for_a_list(question: str) -> None:
     assert read(question)[1] is None

@@ -57,12 +57,12 @@ async def read(
     path.write_bytes(data)
     async with Sandbox.open(replace(RULES, recogniser=recogniser), processes=1) as sandbox:
         document = await sandbox.parse(path, name, "", told=told)
-    assert os.listdir(folder) == ["file"], "pages were left behind"  # noqa: PTH208 - pathlib's doesn't suit async
+    assert os.listdir(folder) == ["file"], "no pages may be left behind"  # noqa: PTH208 - pathlib's doesn't suit async
     check_document(document)
     return document
 
 
-def test_a_page_whose_text_is_left_out_is_no_picture() -> None:
+def test_a_page_whose_text_is_left_out_is_not_taken_for_a_picture() -> None:
     data = make_pdf([prose_page("One", [["Text."]]), prose_page("Two", [["Text."]])])
     document = parse(data, "a.pdf")
 
@@ -82,7 +82,7 @@ async def test_a_scanned_pdf_is_read_page_by_page_with_its_lines(tmp_path: Path)
         progress.append((pages, of))
 
     document = await read(tmp_path, "scan.pdf", data, await tesseract(), note)
-    assert progress == [(0, 3), (0, 3), (1, 3), (2, 3)], "first of all pages, then of those that are pictures"
+    assert progress == [(0, 3), (0, 3), (1, 3), (2, 3)], "first over all pages, then over those that are pictures"
     assert (document.format, document.media_type, document.pages) == (Format.PDF, "application/pdf", 3)
     assert all(line in says(document, 1) for line in LINES)
     assert says(document, 2) == ""
@@ -95,7 +95,7 @@ async def test_a_scanned_pdf_is_read_page_by_page_with_its_lines(tmp_path: Path)
         if child.place.page == 1 and document.text[child.start : child.end] == LINES[1]
     ]
     (box,) = line.place.boxes.boxes
-    # Where `prose_page` writes its second line: from 72 points, on a page that is 792 high.
+    # The position of the second line of `prose_page`: 72 points from the left, on a page 792 points high.
     assert (line.place.boxes.width, line.place.boxes.height) == pytest.approx((612, 792), abs=0.5)
     assert box.left == pytest.approx(72, abs=2)
     assert 90 < box.top < box.bottom < 160
@@ -141,7 +141,7 @@ async def test_images_are_read(tmp_path: Path, name: str, data: bytes, media_typ
     assert pages == 1 or LINES[0] in says(document, 2)
 
 
-async def test_without_a_recogniser_the_error_says_how_to_have_one(tmp_path: Path) -> None:
+async def test_without_a_recogniser_the_error_says_how_to_install_one(tmp_path: Path) -> None:
     for name, data in (("a.pdf", scanned_pdf(picture("First"))), ("a.png", as_image(picture("First"), "PNG"))):
         with pytest.raises(IngestError, match="apt-get install tesseract-ocr") as caught:
             await read(tmp_path, name, data, None)
@@ -150,7 +150,7 @@ async def test_without_a_recogniser_the_error_says_how_to_have_one(tmp_path: Pat
 
 
 @TESSERACT
-async def test_languages_are_those_that_are_installed_or_asked_for() -> None:
+async def test_languages_are_those_installed_or_configured() -> None:
     default = await tesseract("")
     assert "eng" in default.languages
     assert "osd" not in default.languages
@@ -180,7 +180,9 @@ def png(width: int, height: int, data: bytes) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
 )  # fmt: skip
-async def test_what_gives_no_text_says_why(tmp_path: Path, name: str, data: bytes, code: IngestCode) -> None:
+async def test_a_picture_without_text_is_an_error_that_says_why(
+    tmp_path: Path, name: str, data: bytes, code: IngestCode
+) -> None:
     with pytest.raises(IngestError) as caught:
         await read(tmp_path, name, data, await tesseract())
     assert caught.value.code is code
@@ -233,7 +235,7 @@ def test_words_are_joined_to_lines_and_paragraphs() -> None:
     assert [(box.left, box.top, box.right, box.bottom) for box in boxes] == [(5, 5, 30, 9), (5, 10, 20, 14)]
 
 
-def test_recognised_text_replaces_what_little_a_page_had() -> None:
+def test_recognised_text_replaces_a_pages_little_text() -> None:
     blocks = (
         Block(BlockKind.PARAGRAPH, 0, 4, place=Place(page=1)),
         Block(BlockKind.PARAGRAPH, 6, 9, place=Place(page=2)),
@@ -257,6 +259,6 @@ def test_chunks_store_the_boxes_of_their_lines() -> None:
 @pytest.mark.parametrize(
     "answer", [b"{}\n", b"[]\n", b'{"width":9,"height":9,"points":[1,1]}\nshort', b'{"width":1e9,"height":1e9}\n']
 )
-def test_an_image_that_is_none_is_refused(answer: bytes) -> None:
+def test_an_invalid_image_is_refused(answer: bytes) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
         DrawnPage.read(answer)

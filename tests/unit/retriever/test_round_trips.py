@@ -1,4 +1,4 @@
-"""Of office documents, the text at a quote's place, taken from the original by another library, contains the quote.
+"""In office documents, another library finds the quote in the original at the quote's place.
 
 Quotes are lines of chunks as they are cited. Other libraries: python-docx, python-pptx, openpyxl, xlrd, and Python's
 own XML parser for the rest.
@@ -63,7 +63,7 @@ def made_pptx() -> bytes:
 def from_pptx(data: bytes, each: Chunk) -> str:
     slide: Any = Presentation(io.BytesIO(data)).slides[each.place.slide - 1]
     texts = [node.text or "" for node in slide.element.iter("{http://schemas.openxmlformats.org/drawingml/2006/main}t")]
-    return "\n".join([f"Slide {each.place.slide}", *texts])  # a slide without a title is called by its number
+    return "\n".join([f"Slide {each.place.slide}", *texts])  # an untitled slide is named by its number
 
 
 def made_xlsx() -> bytes:
@@ -124,7 +124,7 @@ def made_xls() -> bytes:
 
 
 def from_xls(data: bytes, each: Chunk) -> str:
-    """By xlrd, which knows the numbers of formats."""
+    """Read with xlrd, which knows the numbers of formats."""
     book: Any = xlrd.open_workbook(file_contents=data, formatting_info=True)
     sheet = book.sheet_by_name(each.place.sheet)
     if not each.place.cell_range:
@@ -223,7 +223,7 @@ def made_rtf() -> bytes:
 
 
 def from_rtf(data: bytes, _: Chunk) -> str:
-    """The words of such a plain document: characters by their numbers, and no other control words than these two."""
+    """The words of a document as simple as `made_rtf`: it has only two control words, and characters by number."""
     text = data.decode().removeprefix("{\\rtf1\\ansi ").removesuffix("}").replace("\\par ", "\n")
     return re.sub(r"\\u(\d+)\?", lambda match: chr(int(match.group(1))), text)
 
@@ -242,18 +242,18 @@ MADE: dict[str, tuple[bytes, Taken]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_each_quote_stands_at_its_place_in_the_original(name: str) -> None:
+def test_each_quote_is_at_its_place_in_the_original(name: str) -> None:
     data, taken = MADE[name]
     assert check(data, name, taken) >= QUOTES
 
 
-def test_quotes_of_a_real_workbook_stand_at_their_cells(shared_data: Path) -> None:
+def test_quotes_of_a_real_workbook_are_in_their_cells(shared_data: Path) -> None:
     data = (shared_data / "documents" / "xlsx" / "stanley-cups.xlsx").read_bytes()
     assert check(data, "a.xlsx", from_xlsx) >= 10
 
 
-def test_a_wrong_place_is_noticed() -> None:
-    """The check itself: it fails where a place is one row, one slide or one section off."""
+def test_a_wrong_place_is_detected() -> None:
+    """The check itself fails if a place is one row, slide or section off."""
     data, taken = MADE["a.xlsx"]
     moved = next(each for each in chunks_of(data, "a.xlsx") if each.place.row == 5)
     wrong = Place(sheet=moved.place.sheet, row=6, cell_range=moved.place.cell_range.replace("5", "6"))

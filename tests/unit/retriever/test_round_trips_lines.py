@@ -1,4 +1,4 @@
-"""Of files that are text, the lines at a quote's place hold the quote, below the headings that its section names."""
+"""In text files, the lines at a quote's place contain the quote, below the headings that its section names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from proof_scale import ProofScale
 from round_trips import QUOTES, Prose, Taken, by_line, check, chunks_of
 
 Headings = Callable[[list[str]], Iterable[tuple[int, int, str]]]
-"""Finds the headings among lines: line from 1, level, text."""
+"""Finds the headings among lines: (line number from 1, level, text)."""
 
 
 def in_lines(headings: Headings | None = None, encoding: str = "utf-8") -> Taken:
-    """Takes the lines of a place, where the chunk's section is that of the headings above them."""
+    """Takes the lines of a place, and checks that the chunk's section has the headings above them."""
 
     def taken(data: bytes, each: Chunk) -> str:
         lines = data.decode(encoding).split("\n")
@@ -46,7 +46,7 @@ def wrapped(choices: random.Random, text: str, before: str = "") -> str:
 
 
 def sections(prose: Prose, heading: Callable[[int, str], str], blocks: list[Callable[[], str]]) -> str:
-    """A text of sections of two levels, each of blocks of several kinds."""
+    """A text with sections of two levels, each with blocks of several kinds."""
     parts = [heading(1, f"Title {prose.name()}")]
     for number in range(7):
         parts.append(heading(2 + number % 2, f"Über {prose.name()}"))
@@ -151,7 +151,7 @@ def made_go(prose: Prose) -> str:
 
 
 def made_kotlin(prose: Prose) -> str:
-    """A language without a grammar here."""
+    """Code in a language for which there is no grammar."""
     functions = (
         f"// {prose.sentence('English')}\nfun {prose.name()}(): String {{\n"
         + "".join(f'    val {prose.name()} = "{prose.sentence("Russian", "English")}"\n' for _ in range(3))
@@ -166,7 +166,7 @@ def made_text(*scripts: str) -> Callable[[Prose], str]:
 
 
 def after_signs(sign: str) -> Headings:
-    """Headings that start with signs, as many as their level."""
+    """Headings that start with as many signs as their level."""
     pattern = re.compile(rf"({re.escape(sign)}{{1,6}}) (.+)")
     return lambda lines: [
         (number, len(match.group(1)), match.group(2))
@@ -202,7 +202,7 @@ MADE: dict[str, tuple[Callable[[Prose], str], str, Headings | None]] = {
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"], ids=["LF", "CRLF"])
 @pytest.mark.parametrize("name", MADE)
-def test_each_quote_stands_at_its_lines(name: str, ends: str, proof: ProofScale) -> None:
+def test_each_quote_is_in_its_lines(name: str, ends: str, proof: ProofScale) -> None:
     make, encoding, headings = MADE[name]
     choices = proof.random()
     for _ in range(proof.pick(scaled_down=1, full=20)):
@@ -219,9 +219,7 @@ def test_each_quote_stands_at_its_lines(name: str, ends: str, proof: ProofScale)
         ("a.adoc", ["= Prices", "", "Below.", "", "|===", "| Name | Größe", ""], ["|===", ""]),
     ],
 )
-def test_rows_of_a_table_stand_at_their_lines(
-    name: str, before: list[str], after: list[str], proof: ProofScale
-) -> None:
+def test_rows_of_a_table_are_at_their_lines(name: str, before: list[str], after: list[str], proof: ProofScale) -> None:
     prose = Prose(proof.random())
     end = " |" if name == "a.md" else ""
     rows = [f"| {prose.name()} | {prose.sentence('Arabic', 'Chinese', 'German')}{end}" for _ in range(60)]
@@ -239,7 +237,7 @@ def test_rows_of_a_table_stand_at_their_lines(
     assert check(text.encode(), name, taken, by_line) >= 2 * len(rows)
 
 
-def test_code_stands_below_the_class_that_its_section_names(proof: ProofScale) -> None:
+def test_code_is_in_the_class_that_its_section_names(proof: ProofScale) -> None:
     text = made_python(Prose(proof.random()))
     spans = [
         (node.name, node.lineno, node.end_lineno or 0)
@@ -256,7 +254,7 @@ def test_code_stands_below_the_class_that_its_section_names(proof: ProofScale) -
     assert sections_seen >= len(spans)
 
 
-def test_a_place_that_is_a_line_off_is_noticed(proof: ProofScale) -> None:
+def test_a_place_that_is_a_line_off_is_detected(proof: ProofScale) -> None:
     data = made_markdown(Prose(proof.random())).encode()
 
     def moved(each: Chunk) -> list[Chunk]:

@@ -1,4 +1,4 @@
-"""Of pages, tables, subtitles, notebooks, mails and archives, what stands at a quote's place holds the quote."""
+"""In web pages, tables, subtitles, notebooks, mails and archives, the text at a quote's place contains the quote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINES = {*_HEADINGS, "p", "li", "pre", "caption", "tr", "blockquote", "dt", "dd
 
 def made_html(prose: Prose) -> bytes:
     def inline(text: str) -> str:
-        """Words in elements and entities, as pages have them."""
+        """Words in elements and entities, as in real pages."""
         forms = ("{}", "{}", "<b>{}</b>", '<a href="#x">{}</a>', "<i>{}</i>")
         coded = (html.escape(word).replace("ö", "&ouml;").replace("年", "&#24180;") for word in text.split())
         return " ".join(prose.choices.choice(forms).format(word) for word in coded)
@@ -59,7 +59,7 @@ def made_html(prose: Prose) -> bytes:
 
 
 class _Page(HTMLParser):
-    """Lines of a page with the levels of its headings."""
+    """The lines of a page, with the levels of its headings."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -135,7 +135,7 @@ def made_subtitles(mark: str, start: str) -> Callable[[Prose], bytes]:
 
 
 def from_subtitles(data: bytes, each: Chunk) -> str:
-    """What is said between two times, both within."""
+    """The text between two times, inclusive."""
     spoken: list[str] = []
     for cue in data.decode().split("\n\n"):
         lines = cue.split("\n")
@@ -189,12 +189,12 @@ _PARTS: dict[str, tuple[Callable[[Prose], bytes], Taken]] = {
 
 
 def files_of(prose: Prose) -> dict[str, bytes]:
-    """A file of each of these formats, and a text."""
+    """A file of each of these formats, and a text file."""
     return {"read me.txt": prose.paragraph().encode(), **{name: make(prose) for name, (make, _) in _PARTS.items()}}
 
 
 def from_part(files: dict[str, bytes], each: Chunk) -> str:
-    """Takes the text from the file that a place names, in the way of its format; the file's name is its heading."""
+    """Takes the text from the file that a place names, according to its format; the file's name is the heading."""
     name = each.place.part.rpartition("/")[2]
     data = files[each.place.part]
     if name not in _PARTS:
@@ -233,7 +233,7 @@ def _coded(word: str) -> str:
 
 
 def made_mail(prose: Prose) -> bytes:
-    """A message as programs send it, written line by line, with another in it and files in both."""
+    """A message as sent by mail programs, written line by line, with another in it and files in both."""
 
     def message(subject: str, files: dict[str, bytes], more: bytes = b"") -> bytes:
         mark = prose.name()
@@ -273,7 +273,7 @@ def from_mail(data: bytes, each: Chunk) -> str:
 
 
 def _mail_files(message: bytes, part: str) -> dict[str, bytes]:
-    """Texts and attachments of a message, and of those in it, by their parts."""
+    """Texts and attachments of a message and of the messages in it, by part."""
     head = message.partition(b"\n\n")[0]
     mark = re.findall(rb'boundary="(\w+)"', head)[0]
     words = re.sub(rb"=\?utf-8\?b\?(.*?)\?=", lambda match: base64.b64decode(match.group(1)), head)
@@ -308,7 +308,7 @@ MADE: dict[str, tuple[Callable[[Prose], bytes], Taken]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_each_quote_stands_at_its_place(name: str, proof: ProofScale) -> None:
+def test_each_quote_is_at_its_place(name: str, proof: ProofScale) -> None:
     make, taken = MADE[name]
     choices = proof.random()
     for _ in range(proof.pick(scaled_down=1, full=10)):

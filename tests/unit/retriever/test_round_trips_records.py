@@ -1,4 +1,4 @@
-"""Of records, the value at a quote's path, as other parsers find it, and the lines at its place hold the quote."""
+"""In records, the quote is in the value that other parsers find at its path, and in the lines of its place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS = ("name", "größe", "年度", "الاسم", "unit price", "a.b", "note-1
 
 
 def made_value(prose: Prose, depth: int = 0) -> object:
-    """Records within records: objects of several keys, lists of texts, of numbers and of objects."""
+    """Nested records: objects of several keys, lists of texts, numbers and objects."""
     choices = prose.choices
     kind = choices.choice(("text", "text", "text", "number", "flag", "long")) if depth > 2 else choices.randint(0, 3)
     match kind:
@@ -65,7 +65,7 @@ def read_path(root: object, path: str) -> tuple[list[str], object]:
 
 
 def at_path(read: Callable[[bytes], object]) -> Taken:
-    """Takes the value at a path as `name: value`, under each name that it may be shown with; headings are its keys."""
+    """Takes the value at a path as `name: value`, with each name that may be shown; headings are its keys."""
 
     def taken(data: bytes, each: Chunk) -> str:
         names, value = read_path(read(data), each.place.record_path)
@@ -77,7 +77,7 @@ def at_path(read: Callable[[bytes], object]) -> Taken:
 
 
 def _numbers(each: Chunk) -> list[str]:
-    """What a section of some elements of a list is called: by their numbers, which no file holds."""
+    """The name of a section of several elements of a list: their numbers, which aren't in the file."""
     label = each.section.rpartition(" > ")[2]
     return (
         [label]
@@ -87,7 +87,7 @@ def _numbers(each: Chunk) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    """What is shown of a value: of an object nothing, as its members have paths of their own."""
+    """The text shown for a value: none for an object, as its members have their own paths."""
     if isinstance(value, list):
         elements = cast("list[object]", value)
         return ", ".join(_shown(each) for each in elements if each is not None and not isinstance(each, dict))
@@ -97,7 +97,7 @@ def _shown(value: object) -> str:
 
 
 def in_lines(taken: Taken) -> Taken:
-    """Checks too that the place's lines hold the value, where it is on one line."""
+    """Also checks that the place's lines contain the value, if it is on one line."""
 
     def both(data: bytes, each: Chunk) -> str:
         lines = data.decode().split("\n")[each.place.start_line - 1 : each.place.end_line]
@@ -168,7 +168,7 @@ def made_xml(prose: Prose) -> bytes:
 
 
 def from_xml(data: bytes, each: Chunk) -> str:
-    """The text at an XPath, under each name that it may be shown with."""
+    """The text at an XPath, with each name that may be shown."""
     path = each.place.record_path.split("/")[2:]
     node = ET.fromstring(data)  # noqa: S314 - made by this test
     names: list[str] = []
@@ -190,7 +190,7 @@ def from_xml(data: bytes, each: Chunk) -> str:
 
 
 def _ways(steps: Sequence[str]) -> list[str]:
-    """How a path is shown: an element of a list by its number, others by their name."""
+    """The ways to show a path: elements of a list by number, others by name."""
     ways = [""]
     for step in steps:
         name = step.removeprefix("@").partition("[")[0]
@@ -205,7 +205,7 @@ def test_each_quote_is_the_text_at_its_xpath(proof: ProofScale) -> None:
         assert check(made_xml(Prose(choices)), "a.xml", from_xml) >= QUOTES
 
 
-def test_a_wrong_path_is_noticed(proof: ProofScale) -> None:
+def test_a_wrong_path_is_detected(proof: ProofScale) -> None:
     data = made_json(Prose(random.Random(proof.seed)))
     original = at_path(json.loads)
 

@@ -1,4 +1,4 @@
-"""Sampling of recall: what is drawn, that it never delays or fails a search, and how it ends."""
+"""Sampling of recall: which searches are sampled, that it never delays or fails a search, and how it stops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def outcomes() -> dict[str, float]:
 
 @pytest.fixture
 def samples() -> Callable[[], dict[str, float]]:
-    """How much each outcome has grown since the test began."""
+    """Returns how much each outcome's count has grown since the test began."""
     before = outcomes()
     return lambda: {outcome: now - before[outcome] for outcome, now in outcomes().items() if now != before[outcome]}
 
@@ -52,7 +52,7 @@ async def gives(recall: float | None) -> float | None:
 
 
 @pytest.mark.parametrize(("query", "scope"), [(WHOLE, "whole"), (NARROWED, "narrowed")])
-async def test_the_share_asked_for_is_measured(
+async def test_the_configured_share_is_measured(
     query: SearchQuery, scope: str, samples: Callable[[], dict[str, float]]
 ) -> None:
     numbers = iter([0.2, 0.9, 0.5, 0.49999, 0.0])
@@ -68,7 +68,7 @@ async def test_the_share_asked_for_is_measured(
     assert value("citewire_search_sampled_recall_sum", scope=scope) == pytest.approx(total + 2.7)
 
 
-async def test_nothing_is_drawn_at_rate_zero_and_everything_at_one(samples: Callable[[], dict[str, float]]) -> None:
+async def test_rate_zero_samples_nothing_and_rate_one_everything(samples: Callable[[], dict[str, float]]) -> None:
     for rate, chance, expected in ((0.0, 0.0, {}), (1.0, 0.999999, {"taken": 1})):
         sampler = RecallSampler(lambda _: gives(1.0), Sampling(rate=rate), chance=lambda chance=chance: chance)
         async with sampler.running():
@@ -77,7 +77,9 @@ async def test_nothing_is_drawn_at_rate_zero_and_everything_at_one(samples: Call
         assert samples() == expected
 
 
-async def test_at_most_so_many_at_once_and_what_has_no_room_is_dropped(samples: Callable[[], dict[str, float]]) -> None:
+async def test_simultaneous_samples_are_limited_and_excess_ones_dropped(
+    samples: Callable[[], dict[str, float]],
+) -> None:
     running = most = 0
     free = asyncio.Event()
     busy = asyncio.Semaphore(0)
@@ -106,7 +108,7 @@ async def test_at_most_so_many_at_once_and_what_has_no_room_is_dropped(samples: 
     assert samples() == {"dropped": 7, "taken": 5}
 
 
-async def test_the_end_cancels_what_runs_and_drops_what_waits(samples: Callable[[], dict[str, float]]) -> None:
+async def test_stopping_cancels_running_samples_and_drops_waiting_ones(samples: Callable[[], dict[str, float]]) -> None:
     begun = asyncio.Event()
     cancelled = asyncio.Event()
 
@@ -151,7 +153,7 @@ async def test_a_failure_is_counted_and_the_next_is_measured(
     assert samples() == {"failed": 1, "taken": 1}
 
 
-async def test_one_that_takes_too_long_is_given_up(samples: Callable[[], dict[str, float]]) -> None:
+async def test_a_sample_that_takes_too_long_is_given_up(samples: Callable[[], dict[str, float]]) -> None:
     async def measure(_: Sample) -> float:
         await asyncio.Event().wait()
         return 1.0
@@ -164,7 +166,7 @@ async def test_one_that_takes_too_long_is_given_up(samples: Callable[[], dict[st
     assert samples() == {"failed": 1}
 
 
-async def test_low_recall_is_logged_and_a_changed_way_is_not_measured(
+async def test_low_recall_is_logged_and_a_changed_search_is_not_measured(
     samples: Callable[[], dict[str, float]],
 ) -> None:
     results = [0.5, 0.9, None]

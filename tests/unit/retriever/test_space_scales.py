@@ -1,4 +1,4 @@
-"""What similarities are in a space, by built-in texts."""
+"""The scale of similarities in a space, by built-in texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def space(noise: float, offset: float = 0.0, *, seed: int = 1, texts: int = 16) -> Pair:
-    """Questions that are their texts but for some noise, all of them moved into one direction."""
+    """Questions equal to their texts except for noise, all shifted in one direction."""
     random = np.random.default_rng(seed)
     passages = random.normal(size=(texts, 300))
     questions = passages + noise * random.normal(size=passages.shape)
@@ -27,7 +27,7 @@ def test_questions_and_texts_belong_together_in_every_language() -> None:
         assert len(set(texts.questions)) == len(set(texts.passages)) == len(texts.passages)
 
 
-def test_a_corner_of_the_space_moves_the_mean_and_not_what_is_told_apart() -> None:
+def test_vectors_in_one_corner_shift_the_mean_and_not_the_distinction() -> None:
     plain, moved = scale_of({"en": space(1.0)}), scale_of({"en": space(1.0, offset=2.0)})
     assert plain.unrelated == pytest.approx(0.0, abs=0.02)
     assert moved.unrelated > 0.6
@@ -42,7 +42,7 @@ def test_the_language_that_the_model_knows_best_counts() -> None:
     assert scale_of({"xx": unknown, "en": known}) == scale_of({"en": known})
 
 
-def test_a_model_for_which_all_is_alike_tells_nothing() -> None:
+def test_a_model_that_finds_everything_alike_distinguishes_nothing() -> None:
     same = np.ones((8, 4), np.float32)
     assert scale_of({"en": (same, same)}).related == pytest.approx(0.0, abs=0.1)
     assert abs(scale_of({"en": (space(1.0)[0], space(1.0, seed=3)[1])}).related) < 1.5

@@ -1,4 +1,4 @@
-"""Where uploads wait: sizes, hashes, limits, and that nothing stays behind."""
+"""The spool of uploads: sizes, hashes, limits, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize("size", [1, MIB - 1, MIB, MIB + 1, 3 * MIB])
-async def test_what_is_written_is_read_back_in_parts(tmp_path: Path, size: int) -> None:
+async def test_written_data_is_read_back_in_parts(tmp_path: Path, size: int) -> None:
     data = (bytes(range(256)) * (size // 256 + 1))[:size]
     async with Spool(limit_bytes=size, folder=tmp_path) as spool:
         for start in range(0, size, 300_000):
@@ -29,7 +29,7 @@ async def test_what_is_written_is_read_back_in_parts(tmp_path: Path, size: int) 
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - a path's own method would be called blocking here
 
 
-async def test_the_limit_is_told(tmp_path: Path) -> None:
+async def test_exceeding_the_limit_is_reported(tmp_path: Path) -> None:
     async with Spool(limit_bytes=10, folder=tmp_path) as spool:
         await spool.write(b"x" * 10)
         with pytest.raises(ResourceExhausted) as refused:
@@ -37,8 +37,8 @@ async def test_the_limit_is_told(tmp_path: Path) -> None:
         assert (refused.value.reason, refused.value.metadata) == ("TOO_LARGE", {"limit_bytes": "10"})
 
 
-async def test_a_full_disk_is_no_fault_of_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Path("/dev/full").open("r+b")  # noqa: SIM115, ASYNC230 # closed by what it is given to
+async def test_a_full_disk_is_not_the_callers_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full").open("r+b")  # noqa: SIM115, ASYNC230 # closed by the code under test
 
     def open_full(**_: object) -> IO[bytes]:
         return full

@@ -63,11 +63,11 @@ def first_line(question: str) -> str:
         ("How many orders in 2019?", f"Count, where {IN_2019}: 0."),
     ],
 )
-def test_the_text_says_what_was_computed_and_the_number(question: str, line: str) -> None:
+def test_the_text_describes_the_computation_and_has_the_number(question: str, line: str) -> None:
     assert first_line(question) == line
 
 
-def test_groups_stand_line_by_line_and_the_rows_are_named() -> None:
+def test_groups_are_listed_line_by_line_and_the_rows_are_named() -> None:
     computed = answer("Total revenue per region")
     assert computed.text.splitlines() == [
         "Sum of Revenue by Region:",
@@ -79,7 +79,7 @@ def test_groups_stand_line_by_line_and_the_rows_are_named() -> None:
     assert (computed.place.row, computed.place.end_row) == (2, 6)
 
 
-def test_a_place_is_that_of_the_rows_and_the_text_says_how_many() -> None:
+def test_the_place_covers_the_rows_and_the_text_counts_them() -> None:
     computed = answer("What is the total revenue in North?")
     assert (computed.place.row, computed.place.end_row) == (2, 4)
     assert computed.text.endswith(
@@ -90,14 +90,14 @@ def test_a_place_is_that_of_the_rows_and_the_text_says_how_many() -> None:
     assert single.text.endswith(" from row 6 of Orders.csv.")
 
 
-def test_who_is_equal_to_the_last_of_the_top_is_among_them() -> None:
+def test_ties_with_the_last_of_the_top_are_included() -> None:
     computed = answer("Top 2 orders by revenue")
     assert computed.text.splitlines()[1:4] == ["- 3: 30.25", "- 2: 20.25", "- 4: 20.25"]
     assert computed.query.limit == 2
-    assert (computed.place.row, computed.place.end_row) == (2, 6)  # all of them were compared
+    assert (computed.place.row, computed.place.end_row) == (2, 6)  # all rows were compared
 
 
-def test_a_ranking_with_too_many_ties_is_none() -> None:
+def test_a_ranking_with_too_many_ties_is_refused() -> None:
     rows = [(number, "2026-01-01", "Acme", "North", "5", "0%") for number in range(1, 200)]
     with pytest.raises(TableQueryError, match="equal"):
         answer("Top 2 orders by revenue", rows)
@@ -123,21 +123,21 @@ def test_a_ranking_with_too_many_ties_is_none() -> None:
         ),
     ],
 )
-def test_a_table_of_a_text_is_asked_like_any_other(name: str, data: bytes, lines: list[str], place: Place) -> None:
+def test_a_table_in_a_text_is_queried_like_any_other(name: str, data: bytes, lines: list[str], place: Place) -> None:
     tables = read_tables(data, name, "", ParseLimits(), None)
     computed = answer_question(connect(), tables, name, "What is the total cost?", TODAY)
     assert computed.text.splitlines() == lines
     assert computed.place == place
 
 
-def test_a_table_of_a_text_that_was_cut_has_no_number() -> None:
+def test_a_table_in_a_truncated_text_gives_no_number() -> None:
     cut = b"<body><table><tr><th>Firm<th>Cost<tr><td>Eni<td>1<tr><td rowspan=5000>Shell<td>2</table>"
     tables = read_tables(cut, "costs.html", "", ParseLimits(), None)
     with pytest.raises(TableQueryError, match="more cells than are read"):
         answer_question(connect(), tables, "costs.html", "What is the total cost?", TODAY)
 
 
-def test_a_row_with_totals_is_left_out_and_said() -> None:
+def test_a_row_of_totals_is_left_out_and_mentioned() -> None:
     computed = answer("What is the total revenue?", [*ROWS, ("Total", "", "", "", "81.50", "")])
     assert computed.text.splitlines()[0] == "Sum of Revenue: 81.5."
     assert computed.text.splitlines()[-1] == "Left out as totals or notes: row 7."
@@ -195,8 +195,8 @@ def test_every_language_has_all_words() -> None:
         assert all(sorted(re.findall(r"{\d}", each[name])) == sorted(re.findall(r"{\d}", text)) for each in words), name
 
 
-def test_the_number_is_supported_by_the_text_and_no_other_is() -> None:
-    """Also of a question in one language that has an answer in another one."""
+def test_only_the_computed_number_is_supported_by_the_text() -> None:
+    """Also if the question and the answer are in different languages."""
     text = answer("Wie hoch ist der Gesamtumsatz in North?", ROWS, GERMAN).text
     for sentence, verdict in (
         ("Der Gesamtumsatz in North beträgt 40,75 [1].", Verdict.SUPPORTED),
@@ -213,7 +213,7 @@ def filled(query: pb.TableQuery, question: str = "Which region sells best?") -> 
     return answer_filled(connect(), tables, "Orders.csv", question, query)
 
 
-def test_a_model_s_query_is_computed_and_its_text_says_whose_it_is() -> None:
+def test_a_models_query_is_computed_and_the_text_says_who_wrote_it() -> None:
     query = pb.TableQuery(
         group_by=[pb.TableGroup(column="region")],
         aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Revenue")],
@@ -229,7 +229,7 @@ def test_a_model_s_query_is_computed_and_its_text_says_whose_it_is() -> None:
     assert filled(query, "Welche Region hat den höchsten Umsatz?").text.splitlines()[1].endswith("Modell geschrieben.")
 
 
-def test_a_model_s_query_that_matches_nothing_or_does_not_fit_gives_no_number() -> None:
+def test_a_models_query_that_matches_nothing_or_does_not_fit_gives_no_number() -> None:
     total = pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Revenue")
     west = pb.TableFilter(column="Region", op=pb.TABLE_OPERATOR_EQ, values=["West"])
     assert filled(pb.TableQuery(aggregates=[total], filters=[west])) == pb.ComputedAnswer()
@@ -253,16 +253,16 @@ def test_a_model_s_query_that_matches_nothing_or_does_not_fit_gives_no_number() 
         ("Wo liegt der Vertrag?", None),
     ],
 )
-def test_what_asks_to_compute_is_told_by_its_words(question: str, language: str | None) -> None:
+def test_questions_for_a_computation_are_recognised_by_their_words(question: str, language: str | None) -> None:
     assert asks_to_compute(question) == language
 
 
-def test_a_text_question_is_none() -> None:
+def test_a_question_about_text_is_not_computed() -> None:
     assert answer("What is the return policy?") == pb.ComputedAnswer()
 
 
-def test_a_value_of_a_long_column_is_none_rather_than_guessed() -> None:
-    """Names of a column with more values than are kept can't be told from unknown words."""
+def test_a_value_of_a_long_column_is_not_guessed() -> None:
+    """If a column has more values than are kept, its names can't be distinguished from unknown words."""
     rows = [(number, "2026-01-01", f"Customer {number}", "North", "1", "0%") for number in range(1, 20_050)]
     assert answer("What is the total revenue of Customer 7?", rows) == pb.ComputedAnswer()
     assert answer("What is the total revenue in North?", rows).text.startswith(

@@ -1,4 +1,4 @@
-"""Queries over tables: each answer is that of an oracle in plain Python, over workbooks, spreadsheets and CSV."""
+"""Queries over tables in workbooks, spreadsheets and CSV: each answer equals that of an oracle in plain Python."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    """What the engine answers about a file."""
+    """Returns a function that queries a file with the engine."""
     with connect() as connection:
 
         def asked(data: bytes, name: str, query: pb.TableQuery) -> pb.TableAnswer:
-            connection.execute("DROP TABLE IF EXISTS whole")  # a call has a database of its own
+            connection.execute("DROP TABLE IF EXISTS whole")  # in the service, each call has its own database
             return answer(connection, read_tables(data, name, "", ParseLimits(), used_names(query)), query)
 
         yield asked
@@ -53,7 +53,7 @@ def texts(result: pb.TableAnswer) -> list[list[str | None]]:
 
 
 def check(ask: Ask, table: MadeTable, query: pb.TableQuery) -> None:
-    """Fails unless the engine's answer is the oracle's."""
+    """Checks that the engine's answer is the oracle's."""
     result = ask(table.data, table.name, query)
     rows, count = answer_of(table, query)
     assert texts(result) == [row for row, _ in rows], query
@@ -84,7 +84,7 @@ def test_a_column_under_a_group_is_named_by_both(ask: Ask) -> None:
         ask(data.getvalue(), "a.xlsx", total("out"))
 
 
-def test_every_answer_is_the_oracle_s(ask: Ask, proof: ProofScale, print_table: PrintTable) -> None:
+def test_every_answer_is_the_oracles(ask: Ask, proof: ProofScale, print_table: PrintTable) -> None:
     chance = proof.random()
     count = proof.pick(scaled_down=30, full=400)
     forms: dict[str, int] = {}
@@ -110,7 +110,7 @@ def test_columns_are_listed_with_their_types(proof: ProofScale) -> None:
 
 
 def book(*sheets: list[list[object]], merges: tuple[str, ...] = ()) -> bytes:
-    """A workbook of such sheets."""
+    """A workbook of these sheets."""
     result = Workbook()
     result.remove(result.worksheets[0])
     for rows in sheets:
@@ -172,7 +172,7 @@ CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
 
 
 @pytest.mark.parametrize("case", CUT)
-def test_no_number_of_what_is_not_a_whole_table(ask: Ask, case: str) -> None:
+def test_a_table_that_may_be_incomplete_gives_no_number(ask: Ask, case: str) -> None:
     data, name, query, problem = CUT[case]
     with pytest.raises(TableQueryError, match=re.escape(problem)) as refused:
         ask(data, name, query)
@@ -189,13 +189,13 @@ def test_no_number_of_what_is_not_a_whole_table(ask: Ask, case: str) -> None:
         (("Item,Cost", "a,0123", "b,2"), "it contains texts"),
     ],
 )
-def test_columns_that_nobody_can_add(ask: Ask, lines: tuple[str, ...], problem: str) -> None:
+def test_columns_that_cannot_be_added(ask: Ask, lines: tuple[str, ...], problem: str) -> None:
     with pytest.raises(TableQueryError, match=re.escape(problem)) as refused:
         ask(csv_table(*lines), "a.csv", total("Cost"))
     assert refused.value.field == "query.aggregates[0].column"
 
 
-def test_a_table_s_other_columns_tell_its_decimal_sign(ask: Ask) -> None:
+def test_the_decimal_sign_is_inferred_from_other_columns(ask: Ask) -> None:
     german = csv_table("Item;Cost;Rate", "a;1.234;0,5", "b;5.678;0,25")
     assert texts(ask(german, "a.csv", total("Cost"))) == [["6912"]]
     english = csv_table("Item;Cost;Rate", "a;1.234;0.5", "b;5.678;0.25")
@@ -209,7 +209,7 @@ def test_values_that_do_not_fit_are_left_out_and_counted(ask: Ask) -> None:
     assert (result.skipped_values, list(result.skipped_rows)) == (4, [3, 5, 6, 10])
 
 
-def test_binary_fractions_are_the_decimals_that_people_see(ask: Ask) -> None:
+def test_binary_fractions_are_computed_as_the_decimals_shown(ask: Ask) -> None:
     cells = "".join(
         f'<row r="{row}"><c r="A{row}" t="inlineStr"><is><t>x</t></is></c><c r="B{row}"><v>{value}</v></c></row>'
         for row, value in enumerate(("0.10000000000000001", "0.20000000000000001", "12345678901234567890"), start=2)
@@ -219,7 +219,7 @@ def test_binary_fractions_are_the_decimals_that_people_see(ask: Ask) -> None:
     assert texts(result) == [["12345678901234567890.3"]]
 
 
-def test_merged_categories_hold_for_each_row(ask: Ask) -> None:
+def test_merged_categories_apply_to_each_row(ask: Ask) -> None:
     data = book([["Region", "Cost"], ["North", 1], [None, 2], ["South", 4]], merges=("A2:A3",))
     assert texts(ask(data, "a.xlsx", total("Cost", equals("Region", "north")))) == [["3"]]
 
@@ -232,7 +232,7 @@ def test_merged_categories_hold_for_each_row(ask: Ask) -> None:
         [["NAME", "City"], ["Desk", "Red"], ["Lamp", "Blue"]],
     ],
 )
-def test_two_tables_of_words_in_a_sheet_are_two(ask: Ask, below: list[list[object]]) -> None:
+def test_two_tables_of_words_in_a_sheet_are_separate(ask: Ask, below: list[list[object]]) -> None:
     data = book([["Name", "City"], ["Ada", "Rome"], ["Bob", "Oslo"], ["Eva", "Rome"], [], *below])
     for header_row, count in ((1, "3"), (6, "2")):
         query = count_of()
@@ -240,7 +240,7 @@ def test_two_tables_of_words_in_a_sheet_are_two(ask: Ask, below: list[list[objec
         assert texts(ask(data, "a.xlsx", query)) == [[count]]
 
 
-def test_a_table_of_words_goes_on_below_an_empty_row_that_says_what_stood_above(ask: Ask) -> None:
+def test_a_table_of_words_continues_below_an_empty_row_if_the_values_match(ask: Ask) -> None:
     data = book([["Name", "City"], ["Ada", "Rome"], ["Bob", "Oslo"], [], ["Eva", "rome"], ["Uli", "Bonn"]])
     assert texts(ask(data, "a.xlsx", count_of())) == [["4"]]
     data = book([["Name", "City"], ["Ada", "Rome"], ["Bob", "Oslo"], [], ["Eva", "Kyiv"], ["Uli", "Bonn"]])
@@ -248,7 +248,7 @@ def test_a_table_of_words_goes_on_below_an_empty_row_that_says_what_stood_above(
         ask(data, "a.xlsx", count_of())
 
 
-def test_tables_are_told_apart(ask: Ask) -> None:
+def test_tables_are_distinguished(ask: Ask) -> None:
     assert texts(ask(book(APART), "a.xlsx", total("Cost"))) == [["1"]]
     twice = book([["Item", "Cost"], ["a", 1]], [["Item", "Cost"], ["a", 2]])
     with pytest.raises(TableQueryError, match="several tables") as refused:
@@ -292,7 +292,7 @@ def test_a_query_that_does_not_fit_names_its_field(ask: Ask, query: pb.TableQuer
     assert refused.value.field == field
 
 
-def test_a_table_of_too_many_rows_is_refused_and_never_cut(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_too_many_rows_is_refused_and_never_truncated(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "MOST_ROWS", 3)
     assert texts(ask(csv_table("Cost,x", "1.0,a", "1.0,a", "1.0,a"), "a.csv", total("Cost"))) == [["3"]]
     with pytest.raises(TableQueryError, match="too large"):

@@ -28,7 +28,7 @@ def query_for(question: str, table: Table, today: date) -> pb.TableQuery | None:
 
 
 @pytest.mark.parametrize(("question", "name", "expected"), CASES)
-def test_a_question_is_exactly_the_query_that_it_asks_for(question: str, name: str, expected: str) -> None:
+def test_a_question_becomes_exactly_the_expected_query(question: str, name: str, expected: str) -> None:
     assert shown(query_for(question, TABLES[name], TODAY)) == expected
 
 
@@ -38,7 +38,7 @@ def test_there_are_questions_of_both_kinds() -> None:
 
 
 def test_no_question_with_an_unknown_word_is_a_query() -> None:
-    """A word that the rules don't know changes what is asked, wherever it stands."""
+    """A word that the rules don't know may change the meaning, wherever it is."""
     chance = random.Random(18)
     for question, name in QUERIES:
         words = question.split()
@@ -62,29 +62,29 @@ def test_no_question_with_a_negation_or_comparison_is_a_query(word: str) -> None
             )
 
 
-def test_a_column_that_is_there_twice_is_none() -> None:
+def test_a_column_that_occurs_twice_gives_no_query() -> None:
     twice = Table((*STAFF.columns, Column("SALARY", pb.TABLE_TYPE_CURRENCY)), STAFF.names)
     assert query_for("What is the average salary?", STAFF, TODAY) is not None
     assert query_for("What is the average salary?", twice, TODAY) is None
 
 
-def test_a_value_of_two_columns_is_none() -> None:
+def test_a_value_in_two_columns_gives_no_query() -> None:
     both = Table((*ORDERS.columns, Column("Sales region", pb.TABLE_TYPE_TEXT, ("North",))), ORDERS.names)
     assert query_for("Total amount in North", ORDERS, TODAY) is not None
     assert query_for("Total amount in North", both, TODAY) is None
     assert shown(query_for("Total amount in the region North", both, TODAY)) == "sum(Amount) | Region = North"
 
 
-def test_rows_that_nothing_tells_apart_are_not_counted_by_what_the_table_is_called() -> None:
+def test_rows_without_a_key_are_not_counted_as_the_tables_items() -> None:
     lines = Table(tuple(Column(c.name, c.type, c.values) for c in ORDERS.columns), ("Orders",))
     assert shown(query_for("How many orders are open?", ORDERS, TODAY)) == "count(*) | Status = open"
-    # The same order may stand in several lines: its numbers are counted.
+    # An order may have several lines, so distinct order numbers are counted.
     assert shown(query_for("How many orders are open?", lines, TODAY)) == "count_distinct(Order ID) | Status = open"
     bare = Table(lines.columns[1:], ("Orders",))
     assert query_for("How many orders are open?", bare, TODAY) is None
 
 
-def test_a_month_without_its_year_needs_a_table_that_has_it_once() -> None:
+def test_a_month_without_a_year_must_occur_once_in_the_table() -> None:
     def umsatz(first: date | None, last: date | None) -> Table:
         dates = Column("Datum", pb.TABLE_TYPE_DATE, first=first, last=last)
         return Table((dates, *UMSATZ.columns[1:]), UMSATZ.names)
@@ -109,7 +109,7 @@ def test_a_month_without_its_year_needs_a_table_that_has_it_once() -> None:
         ("1.2.3", None),
     ],
 )
-def test_a_number_is_read_as_the_language_of_the_question_writes_it(amount: str, read: str | None) -> None:
+def test_a_number_is_read_as_written_in_the_questions_language(amount: str, read: str | None) -> None:
     query = query_for(f"How many employees have a salary over {amount}?", STAFF, TODAY)
     assert (query and query.filters[0].values[0]) == read
 
@@ -146,7 +146,7 @@ def test_values_of_many_columns_cost_little() -> None:
     assert time.thread_time() - started < 1
 
 
-def test_a_question_that_is_too_long_is_none() -> None:
+def test_a_question_that_is_too_long_gives_no_query() -> None:
     question = "What is the average salary?"
     assert query_for(question + " " * (LONGEST_QUESTION - len(question)), STAFF, TODAY) is not None
     assert query_for(question + " " * LONGEST_QUESTION, STAFF, TODAY) is None

@@ -1,4 +1,4 @@
-"""Queries over tables in confined processes: the same answers, within limits, and none survives who asked."""
+"""Queries over tables in confined processes: the same answers, within limits, and no process outlives its caller."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_refusals_come_out_of_confinement(sandbox: Sandbox, tmp_path: Path
     assert caught.value.code is IngestCode.CORRUPT
 
 
-async def test_who_no_longer_waits_ends_the_process(sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_cancelling_a_query_ends_its_process(sandbox: Sandbox, tmp_path: Path) -> None:
     lines = b"".join(b"name %d,%d.50\n" % (number, number) for number in range(300_000))
     path = write(tmp_path, "a.csv", b"Item,Cost\n" + lines)
     (server,) = [child for child in psutil.Process().children() if "tables" in child.cmdline()]
@@ -109,7 +109,7 @@ async def test_who_no_longer_waits_ends_the_process(sandbox: Sandbox, tmp_path: 
         ["message"],
     ],
 )
-async def test_what_a_hostile_process_says_is_no_answer(
+async def test_a_malformed_answer_of_a_hostile_process_is_refused(
     reply: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, tmp_path, f"server._read = lambda *_: {reply!r}\nplanted = None")

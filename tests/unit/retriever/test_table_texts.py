@@ -1,4 +1,4 @@
-"""Tables in pages and texts: HTML, Markdown and Word, with the header that they say, or none."""
+"""Tables in pages and texts: HTML, Markdown and Word, with or without a header."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_tables_of_a_page() -> None:
     "cell",
     ["12<sup>1</sup>", "1<br>234", "<del>1</del> 234", "<p>1</p><p>234</p>", "<ul><li>1<li>234</ul>", "5<sub>0</sub>"],
 )
-def test_what_is_raised_struck_or_on_two_lines_is_no_number(cell: str) -> None:
+def test_superscript_struck_or_two_line_cells_are_no_numbers(cell: str) -> None:
     rows = f"<tr><th>Item<th>Cost<tr><td>a<td>1.5<tr><td>b<td>2.5<tr><td>c<td>{cell}"
     (table,) = read(page(f"<table>{rows}</table>"), "a.html")
     assert (sum_of(table), table.column(2).skipped) == ("4", (2,))
@@ -72,7 +72,7 @@ def test_what_is_raised_struck_or_on_two_lines_is_no_number(cell: str) -> None:
         ),
     ],
 )
-def test_no_number_of_a_table_that_is_not_read_whole(table: str, problem: str) -> None:
+def test_a_table_that_is_not_read_completely_gives_no_number(table: str, problem: str) -> None:
     (whole,) = read(page(table), "a.html")
     with pytest.raises(TableQueryError, match=re.escape(problem)):
         sum_of(whole, next(iter(whole.names.values())))
@@ -89,7 +89,7 @@ def test_layout_and_navigation_are_no_tables() -> None:
     assert read(page(layout, hidden), "a.html") == []
 
 
-def test_merged_cells_hold_for_each_row_and_are_never_added_twice() -> None:
+def test_merged_cells_apply_to_each_row_and_are_never_added_twice() -> None:
     rows = "<tr><th>Item<th>Cost<tr><td rowspan=2>a<td>1.5<tr><td>2.5<tr><td>b<td rowspan=2>4<tr><td>c"
     (table,) = read(page(f"<table>{rows}</table>"), "a.html")
     assert table.column(1).values == ["a", "a", "b", "c"]
@@ -158,8 +158,8 @@ def test_tables_of_word_documents() -> None:
     assert (sum_of(fourth), fourth.column(2).skipped) == ("13", (4, 5, 6))
 
 
-def test_a_row_is_found_where_it_is_computed_from() -> None:
-    """The place of a row that search finds is the number by which a computed answer names it."""
+def test_search_and_computation_number_rows_alike() -> None:
+    """A row's place in a search result has the number by which a computed answer names the row."""
     html = page(
         "<table><tr><th colspan=2>Title<tr><th>Item<th>Cost<tr><td>a<td>1<tr><td><td><tr><td>b<td>2</table><p>Then</p>",
         "<table><thead><tr><td>Item<td>Cost</thead><tfoot><tr><td>Sum<td>7</tfoot><tr><td>a<td>3<tr><td>b<td>4</table>",
@@ -176,7 +176,7 @@ def test_a_row_is_found_where_it_is_computed_from() -> None:
 
 
 def odt_table(rows: list[list[str]], *, header: int = 0) -> str:
-    """A table of an OpenDocument text; a cell that begins with an element is taken as it is."""
+    """A table of an OpenDocument text; a cell that begins with an element is used unchanged."""
 
     def row(cells: list[str]) -> str:
         texts = (
@@ -205,7 +205,7 @@ def test_tables_of_an_open_document() -> None:
     assert [(place.slide, place.sheet) for place in places] == [(1, ""), (1, "")]
 
 
-def test_raised_or_struck_signs_of_an_open_document_are_no_number() -> None:
+def test_superscript_or_struck_text_of_an_open_document_is_no_number() -> None:
     styles = (
         '<style:style style:name="T1"><style:text-properties style:text-position="super 58%"/></style:style>'
         '<style:style style:name="T2"><style:text-properties style:text-line-through-style="solid"/></style:style>'

@@ -1,4 +1,4 @@
-"""Which rows are totals of others: told by their numbers and place, not by a word in a name."""
+"""Which rows are totals of others: recognised by their numbers and position, not by a word in a name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_no_total(name: str) -> None:
-    """Neither between others nor last: its numbers aren't theirs, and beside it stand words."""
+def test_a_row_with_total_in_a_name_is_no_total(name: str) -> None:
+    """Neither between others nor last: its numbers aren't sums, and there is text beside it."""
     first = read("Company,City,Cost", "Shell,London,1.50", f"{name},Paris,2.70", "BP,London,9.00")
     assert (first.rows, first.excluded, first.maybe_totals) == ([2, 3, 4], [], {})
     last = read("Company,City,Cost", "Shell,London,1.50", "BP,London,9.00", f"{name},Paris,2.70")
@@ -41,7 +41,7 @@ def test_a_name_is_no_total(name: str) -> None:
         "总计",
     ],
 )  # fmt: skip
-def test_a_row_with_such_a_word_and_the_sums_of_those_above_is_a_total(label: str) -> None:
+def test_a_row_with_a_word_for_total_and_the_sums_above_is_a_total(label: str) -> None:
     table = read("Item,Cost,Count", "a,1.50,2", "b,2.25,3", f"{label},3.75,5")
     assert (table.rows, table.excluded, table.maybe_totals) == ([2, 3], [4], {})
     assert table.column(2).values == [Decimal("1.50"), Decimal("2.25")]
@@ -50,28 +50,28 @@ def test_a_row_with_such_a_word_and_the_sums_of_those_above_is_a_total(label: st
 @pytest.mark.parametrize(
     ("lines", "excluded", "undecided"),
     [
-        # Each group's total, and that of all: what was found is left out of the next.
+        # Each group's total, and the grand total: rows already recognised aren't added to later sums.
         (("a,1.5", "b,2.5", "Total North,4.0", "c,8.5", "d,1.5", "Total South,10.0", "Gesamt,14.0"), [4, 7, 8], []),
         (("a,1.5", "b,2.5", "Summe,4.0", "", "c,8.5", "d,1.5", "Summe,10.0"), [4, 8], []),
-        # Says so alone, and stands last: a total, though rounding or rows that aren't shown make it another number.
+        # Only the word, in the last row: a total, even if rounding or hidden rows make the number differ.
         (("a,1.5", "b,2.5", "Total,4.2"), [4], []),
         (("a,1.5", "b,2.5", "Sum:,–"), [4], []),
-        # Says so alone, but others follow: it may be a firm.
+        # Only the word, but other rows follow: it may be the name of a firm.
         (("a,1.5", "Total,4.2", "b,2.5"), [], [3]),
-        # The sum but for rounding, that of one row, that of zeros.
+        # A sum except for rounding, a sum of one row, a sum of zeros.
         (("a,1.33", "b,2.33", "Total North,3.67"), [], [4]),
         (("a,1.5", "Total North,1.5"), [], [3]),
         (("a,0.0", "b,0.0", "Total North,0.0"), [], [4]),
-        # No name, last, and the sum of all: a total; with another number it is data.
+        # No name, in the last row, and the sum of all: a total; with another number it is data.
         (("a,1.5", "b,2.5", ",4.0"), [4], []),
         (("a,1.5", "b,2.5", ",4.5"), [], []),
         (("a,1.5", ",1.5", ",2.5", "b,3.5"), [], []),
-        # The last digit of many.
+        # Numbers with many digits are added exactly.
         (("a,0.1", "b,0.2", "Total North,0.3"), [4], []),
         (("a,12345678901234567890.1", "b,0.2", "Total North,12345678901234567890.3"), [4], []),
     ],
 )
-def test_what_a_row_s_numbers_say(lines: tuple[str, ...], excluded: list[int], undecided: list[int]) -> None:
+def test_totals_by_numbers_and_position(lines: tuple[str, ...], excluded: list[int], undecided: list[int]) -> None:
     table = read("Item,Cost", *lines)
     assert (table.excluded, list(table.maybe_totals)) == (excluded, undecided)
 
@@ -81,15 +81,15 @@ def test_a_total_beside_its_group_s_name() -> None:
     table = read("Region,Item,Cost", *rows)
     assert (table.excluded, table.maybe_totals) == ([4, 7], {})
     table = read("Region,Item,Cost", *rows[:2], *rows[3:])
-    assert (table.excluded, list(table.maybe_totals)) == ([], [6])  # whose group doesn't begin where the table does
+    assert (table.excluded, list(table.maybe_totals)) == ([], [6])  # its group doesn't begin at the start of the table
 
 
-def test_sums_in_one_column_and_other_numbers_in_another_decide_nothing() -> None:
+def test_a_sum_in_only_one_of_two_columns_is_undecided() -> None:
     table = read("Item,Cost,Count", "a,1.50,2", "b,2.25,3", "Total North,3.75,9")
     assert (table.excluded, list(table.maybe_totals)) == ([], [4])
 
 
-def test_what_is_a_total_does_not_depend_on_what_is_asked() -> None:
+def test_totals_do_not_depend_on_the_query() -> None:
     lines = ("Item,Cost,Count", "a,1.50,2", "Total Energies,1.25,9", "b,2.25,3", "Grand total,5.00,14", "Total,1.0,1")
     for used in (None, frozenset({"item"}), frozenset({"count"}), frozenset[str]()):
         table = read(*lines, used=used)

@@ -1,4 +1,4 @@
-"""What is known of an upload's text before it is parsed; what isn't known is left to the parser."""
+"""The size of an upload's text, if it is known before parsing; otherwise the parser checks it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from citewire_retriever.service.text_size import holds_more_text
 MIB = 1024 * 1024
 
 
-async def held(data: bytes, max_chars: int) -> bool:
+async def has_more_text(data: bytes, max_chars: int) -> bool:
     async with Spool(limit_bytes=8 * MIB, folder=None) as spool:
-        for start in range(0, len(data), 300_001):  # cuts characters in two
+        for start in range(0, len(data), 300_001):  # splits characters
             await spool.write(data[start : start + 300_001])
         return await holds_more_text(spool, max_chars)
 
@@ -32,10 +32,10 @@ async def held(data: bytes, max_chars: int) -> bool:
     ],
     ids=["ascii", "utf-8", "crlf", "short", "utf-16", "utf-32"],
 )
-async def test_the_limit_is_the_parsers_to_the_character(data: bytes) -> None:
+async def test_the_limit_counts_the_same_characters_as_the_parser(data: bytes) -> None:
     characters = len(decode(data))
-    assert not await held(data, characters)
-    assert await held(data, characters - 1)
+    assert not await has_more_text(data, characters)
+    assert await has_more_text(data, characters - 1)
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ async def test_the_limit_is_the_parsers_to_the_character(data: bytes) -> None:
     ],
     ids=["pdf", "latin-1", "gb18030", "binary"],
 )
-async def test_what_is_not_known_yet_is_taken(data: bytes) -> None:
-    assert not await held(data, 1000)
+async def test_text_of_unknown_size_is_accepted(data: bytes) -> None:
+    assert not await has_more_text(data, 1000)

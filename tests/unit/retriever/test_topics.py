@@ -1,4 +1,4 @@
-"""Whether a search's results have to do with its question."""
+"""Whether a search's results are on topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from citewire_retriever.store.topics import LibraryTopic, PostgresTopics
 TENANT = Tenant("acme", "ada", "free")
 SPACE = Space("some-model", "r1", 2)
 SCALE = SpaceScale(unrelated=0.7, deviation=0.02, related=9.0)
-"""Of a model whose vectors all lie in one corner: no absolute threshold fits it and another one."""
+"""The scale of a model whose vectors are all in one corner, which no absolute threshold of other models fits."""
 CHUNKS = 1000
 QUERY = SearchQuery(
     Scope(), vector=np.array([2, 0], "<f4").tobytes(), space=SPACE, text="Which hormone regulates calcium?"
@@ -36,7 +36,7 @@ QUERY = SearchQuery(
 
 @dataclass
 class FakeTopics:
-    """What the store says, and what it was asked."""
+    """Gives scripted answers of the store, and records the questions."""
 
     topic: LibraryTopic = field(default_factory=lambda: LibraryTopic("vectors_1", SCALE, CHUNKS, None))
     share: float = 0.0
@@ -85,7 +85,7 @@ async def judge(
 
 
 def similarity(deviations: float, scale: SpaceScale = SCALE, chunks: int = CHUNKS) -> float:
-    """So many deviations above the best of unrelated chunks."""
+    """A similarity that is this many deviations above the best of unrelated chunks."""
     return scale.unrelated + scale.deviation * (expected_best(chunks) + deviations)
 
 
@@ -93,19 +93,19 @@ async def test_a_space_is_judged_by_its_own_scale() -> None:
     topics = FakeTopics()
     assert (await judge(topics, results(similarity(MOST_DEMANDED - 0.1)))).off_topic
     assert not (await judge(topics, results(similarity(MOST_DEMANDED + 0.1)))).off_topic
-    # The same similarity in a space in which it means much.
+    # The same similarity in a space where it is high.
     topics.topic = replace(topics.topic, scale=SpaceScale(0.0, 0.07, 9.0))
     assert not (await judge(topics, results(similarity(MOST_DEMANDED - 0.1)))).off_topic
 
 
-async def test_the_best_of_many_chunks_must_be_better_than_the_best_of_few() -> None:
+async def test_more_is_demanded_of_the_best_of_many_chunks() -> None:
     topics, candidates = FakeTopics(), results(similarity(MOST_DEMANDED + 0.2))
     assert not (await judge(topics, candidates)).off_topic
     topics.topic = replace(topics.topic, chunks=1_000_000)
     assert (await judge(topics, candidates)).off_topic
 
 
-async def test_words_are_asked_for_only_where_vectors_leave_doubts() -> None:
+async def test_terms_are_checked_only_if_vectors_leave_doubts() -> None:
     topics = FakeTopics(share=0.5)
     sure = await judge(topics, results(similarity(MOST_DEMANDED + 0.01)))
     assert topics.asked == ["library"]
@@ -118,17 +118,17 @@ async def test_words_are_asked_for_only_where_vectors_leave_doubts() -> None:
     assert (await judge(topics, results(similarity(0.0)))).off_topic
     topics.asked.clear()
     assert (await judge(topics, results(similarity(-WORDS)))).off_topic
-    assert topics.asked == ["library"]  # all of its words wouldn't be enough
+    assert topics.asked == ["library"]  # even all of its terms wouldn't be enough
 
 
-async def test_without_words_vectors_must_say_clearly_that_it_is_off_topic() -> None:
+async def test_without_terms_the_threshold_is_lower() -> None:
     topics, query = FakeTopics(), replace(QUERY, text="")
     assert not (await judge(topics, results(similarity(0.1)), query)).off_topic
     assert (await judge(topics, results(similarity(-0.1)), query)).off_topic
     assert topics.asked == ["library", "library"]
 
 
-async def test_a_hybrid_search_has_read_its_words() -> None:
+async def test_a_hybrid_search_has_already_matched_its_terms() -> None:
     topics, query = FakeTopics(), replace(QUERY, mode=SearchMode.HYBRID)
     candidates = results(similarity(0.0))
     lexical = [candidate.with_scores(4.0) for candidate in candidates]
@@ -146,7 +146,7 @@ async def test_a_question_near_the_whole_library_needs_less() -> None:
     assert (await judge(topics, candidates)).off_topic
 
 
-async def test_a_selection_is_counted_and_isnt_about_what_the_library_is() -> None:
+async def test_a_selection_is_counted_and_not_compared_with_the_library() -> None:
     topics = FakeTopics()
     topics.topic = replace(topics.topic, centroid=np.array([0.1, 0.1], np.float32))
     query = replace(QUERY, scope=Scope(document_ids=(1, 2)))
@@ -157,7 +157,7 @@ async def test_a_selection_is_counted_and_isnt_about_what_the_library_is() -> No
     assert topics.asked[-1] == "library reports"
 
 
-async def test_a_selection_that_the_search_counted_isnt_counted_again() -> None:
+async def test_a_selection_already_counted_by_the_search_isnt_counted_again() -> None:
     topics, query = FakeTopics(), replace(QUERY, scope=Scope(document_ids=(1, 2)))
     candidates = results(similarity(MOST_DEMANDED + 0.1, chunks=300))
     assert not (await judge(topics, candidates, query, scope_chunks=300)).off_topic
@@ -173,36 +173,36 @@ async def test_with_recent_documents_nothing_is_off_topic(score: float | None) -
     assert await judge(topics, candidates, recent=results(score, recent=True)) == Verdict()
 
 
-async def test_what_asks_for_the_documents_as_a_whole_is_never_off_topic() -> None:
+async def test_a_question_about_the_documents_as_a_whole_is_never_off_topic() -> None:
     topics = FakeTopics()
     for text in ("Summarize this document.", "Fasse den Text kurz zusammen", "¿De qué trata?", "总结一下这篇文章"):
         assert not (await judge(topics, results(similarity(-2.0)), replace(QUERY, text=text))).off_topic
     assert (await judge(topics, results(similarity(-2.0)), replace(QUERY, text="Summarize the treaty"))).off_topic
 
 
-async def test_what_an_organisation_had_measured_counts_in_place_of_it() -> None:
+async def test_an_organisations_calibration_replaces_the_scale() -> None:
     topics, stored = FakeTopics(), Calibration(off_topic_threshold=0.5)
     assert not (await judge(topics, results(0.4, 0.51), calibration=stored)).off_topic
     assert (await judge(topics, results(0.5, 0.4), calibration=stored)).off_topic
     assert topics.asked == []
-    # A calibration that says nothing about it changes nothing.
+    # A calibration without this threshold changes nothing.
     assert (await judge(topics, results(0.51), calibration=Calibration(dense_weight=0.4))).off_topic
 
 
 @pytest.mark.parametrize("scale", [None, SpaceScale(0.1, 0.1, LEAST_RELATED - 0.1)])
-async def test_in_a_space_that_tells_nothing_only_what_points_away_is_off_topic(scale: SpaceScale | None) -> None:
+async def test_without_a_usable_scale_only_opposite_results_are_off_topic(scale: SpaceScale | None) -> None:
     topics = FakeTopics(LibraryTopic("vectors_1", scale, CHUNKS, None))
     assert await judge(topics, results(0.01)) == Verdict()
     assert (await judge(topics, results(0.0))).off_topic
 
 
-async def test_nothing_found_is_not_judged() -> None:
+async def test_an_empty_result_is_not_judged() -> None:
     topics = FakeTopics()
     assert await judge(topics, ()) == Verdict()
     assert topics.asked == []
 
 
-def test_less_is_demanded_of_a_model_that_tells_less_apart() -> None:
+def test_less_is_demanded_of_a_model_that_distinguishes_less() -> None:
     demands = [demand(SpaceScale(0.0, 0.1, related)) for related in (4.5, 6.0, 8.4, 12.0)]
     assert demands == sorted(demands)
     assert 0 < demands[0] < demands[1] < demands[2] == pytest.approx(MOST_DEMANDED)

@@ -1,4 +1,4 @@
-"""What a job's turn costs its organisation."""
+"""The costs of a job's turn for its organisation."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_an_imperative_with_a_reason_passes(subject: str) -> None:
         ("Move verification\nWhy.", "no blank line"),
     ],
 )
-def test_what_a_message_lacks_is_said(message: str, complaint: str) -> None:
+def test_a_messages_fault_is_named(message: str, complaint: str) -> None:
     complaints = list(check_commits.check(message))
     assert len(complaints) == 1
     assert complaint in complaints[0]

@@ -1,4 +1,4 @@
-"""The check that every silenced check is named and explained."""
+"""The check that every suppressed check is named and explained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts import check_ignores
         "x = 1  # nothing is silenced",
     ],
 )
-def test_named_and_explained(line: str) -> None:
+def test_named_and_explained_suppressions_pass(line: str) -> None:
     assert list(check_ignores.check("a.py", line)) == []
 
 
@@ -35,7 +35,7 @@ def test_named_and_explained(line: str) -> None:
         ("x = 1  # pyright: ignore[reportPrivateUsage]", "say why"),
     ],
 )
-def test_nameless_or_unexplained(line: str, complaint: str) -> None:
+def test_unnamed_or_unexplained_suppressions_are_reported(line: str, complaint: str) -> None:
     complaints = list(check_ignores.check("a.py", f"\n{line}"))
     assert len(complaints) == 1
     assert complaints[0].startswith("a.py:2: ")

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("tests/integration", "tests/contract")
 _OURS = re.compile(r"\b(retriever_process|ingest_harness|corpus_rows|enrichment_library|running_office)\b")
-"""What tests of the two work with."""
+"""Modules of test helpers that tests of the two use."""
 _FIXTURE = re.compile(r"\((?:[^()]*, |\s*)?(?:database|shared_database|me|harness): ")
 _LEFT_OUT = re.compile(r"^pytestmark = pytest\.mark\.one_postgres\(", re.MULTILINE)
 

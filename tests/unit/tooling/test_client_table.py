@@ -1,4 +1,4 @@
-"""scripts/client_table.py: the page of clients, from the markers of their tests."""
+"""scripts/client_table.py: the page of clients, generated from the markers of their tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_page_is_what_the_tests_say() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert (ROOT / PAGE).read_text(encoding="utf-8") == page(), "run `make clients`"
 
 
@@ -39,7 +39,7 @@ def test_markers_are_rows_in_the_order_of_the_clients(tmp_path: Path) -> None:
         ('client("openai", "x", state="y")', "state is unknown"),
     ],
 )
-def test_a_marker_that_says_nothing_is_named(tmp_path: Path, mark: str, message: str) -> None:
+def test_an_invalid_marker_is_named(tmp_path: Path, mark: str, message: str) -> None:
     written(tmp_path, f"@pytest.mark.{mark}")
     with pytest.raises(ValueError, match=message):
         read_rows(tmp_path)

@@ -1,4 +1,4 @@
-"""What the documents say exists does exist."""
+"""Links, targets, tests and functions named in the documents exist."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ ADR_SECTIONS = ["Context", "Decision", "Consequences", "What would make us chang
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_lead_to_existing_files(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", text)
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_to_headings_find_them(document: Path) -> None:
+def test_links_to_headings_lead_to_existing_headings(document: Path) -> None:
     links = re.findall(r"\]\((?!https?://)([^)#\s]*)#([^)\s]+)\)", document.read_text(encoding="utf-8"))
     targets = [(document.parent / path if path else document, heading) for path, heading in links]
     assert [(path.name, heading) for path, heading in targets if heading not in _headings(path)] == []
 
 
 def _headings(document: Path) -> set[str]:
-    """The headings of a page, as links name them."""
+    """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_targets_that_are_named_are_in_the_makefile(document: Path) -> None:
+def test_named_targets_are_in_the_makefile(document: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     text = document.read_text(encoding="utf-8")
     named = set(re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)) | set(re.findall(r"`make ([a-z-]+)[^`]*`", text))

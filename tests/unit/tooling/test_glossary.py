@@ -1,4 +1,4 @@
-"""The check that names which the glossary rules out stay out of the code."""
+"""The check that the code has no names that the glossary rules out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _ruled_out(path: str, source: str) -> list[str]:
         ("f'{[1 for wanted in ()]}'", "wanted"),
     ],
 )
-def test_a_planted_name_is_seen(source: str, name: str) -> None:
+def test_a_planted_name_is_reported(source: str, name: str) -> None:
     assert _ruled_out("libs/a.py", source) == [name]
 
 
@@ -74,21 +74,21 @@ def test_other_names_pass(source: str) -> None:
     assert _ruled_out("libs/a.py", source) == []
 
 
-def test_a_module_is_named() -> None:
+def test_a_module_is_reported() -> None:
     assert _ruled_out("libs/asking.py", "") == ["asking"]
 
 
-def test_an_exception_holds_where_it_says() -> None:
+def test_an_exception_applies_to_its_files() -> None:
     assert _ruled_out("gateway/a.py", "wanted = 1") == []
     assert _ruled_out("cli/a.py", "wanted = 1") == ["wanted"]
 
 
-def test_messages_and_fields_are_named() -> None:
+def test_messages_and_fields_are_reported() -> None:
     proto = "message Hit {\n  optional uint32 wanted = 1;\n  map<string, int32> first_hit = 2;\n  string asked = 3;\n}"
     assert _ruled_out("protos/a.proto", proto) == ["Hit", "wanted", "first_hit"]
 
 
-def test_columns_are_named() -> None:
+def test_columns_are_reported() -> None:
     sql = "CREATE TABLE a (\n    wanted bigint NOT NULL,\n    b text\n);\nSELECT b AS first_hit FROM a"
     assert _ruled_out("a/queries.sql", sql) == ["wanted", "first_hit"]
     sql = "WITH wanted AS (\n    SELECT 1\n),\nfirst_hit AS MATERIALIZED (SELECT 2)\nSELECT FROM wanted asked"

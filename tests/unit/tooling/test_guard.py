@@ -1,4 +1,4 @@
-"""Tests stay on this machine and see none of its provider keys."""
+"""Tests can't connect to other machines or see provider keys."""
 
 from __future__ import annotations
 

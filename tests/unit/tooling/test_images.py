@@ -1,4 +1,4 @@
-"""What the images promise, read from their Dockerfiles, and what builds them."""
+"""The images, by their Dockerfiles, and the script that builds them."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ def dockerfile(name: str) -> str:
 
 
 def closure(folder: str) -> set[str]:
-    """Folders of the workspace's members that a member needs, itself included."""
+    """The folders of the workspace's members that a member needs, including its own."""
     members = {
         tomllib.loads(path.read_text())["project"]["name"]: str(path.parent.relative_to(ROOT))
         for pattern in ("protos", "libs/*", "services/*", "gateway", "clients/*", "cli")
@@ -43,11 +43,11 @@ def closure(folder: str) -> set[str]:
         needed_folders.add(current)
         needed = tomllib.loads((ROOT / current / "pyproject.toml").read_text())["project"]["dependencies"]
         names = [re.split(r"[\[<>=; ]", dependency)[0] for dependency in needed]
-        waiting += [members[each] for each in names if each in members and members[each] not in needed_folders]
+        waiting += [members[name] for name in names if name in members and members[name] not in needed_folders]
     return needed_folders
 
 
-def test_an_image_holds_its_service_s_closure_and_nothing_else(name: str) -> None:
+def test_an_image_contains_its_services_dependencies_and_nothing_else(name: str) -> None:
     text = dockerfile(name)
     installed = re.search(rf"install\.sh own citewire-{name} (.+)", text)
     assert installed is not None
@@ -56,7 +56,7 @@ def test_an_image_holds_its_service_s_closure_and_nothing_else(name: str) -> Non
     assert folders == set(re.findall(r"^COPY (\S+)/pyproject\.toml", text, re.M))
 
 
-def test_an_image_is_started_as_a_user_with_a_number_and_without_a_shell(name: str) -> None:
+def test_an_image_starts_as_a_numeric_user_and_without_a_shell(name: str) -> None:
     final = dockerfile(name).split("FROM ${BASE}\n")[-1]
     assert re.search(r"^USER 10001:10001$", final, re.M)
     assert re.search(rf'^ENTRYPOINT \["python", "-m", "citewire_{name}"\]$', final, re.M)
@@ -66,18 +66,18 @@ def test_an_image_is_started_as_a_user_with_a_number_and_without_a_shell(name: s
     assert "/usr/share/sbom" in final
 
 
-def test_every_stage_has_the_base_that_the_build_was_told(name: str) -> None:
+def test_every_stage_has_the_configured_base(name: str) -> None:
     from_lines = re.findall(r"^FROM (\S+)", dockerfile(name), re.M)
     assert set(from_lines) == {"${BASE}"}
 
 
-def test_the_images_bring_the_uv_of_the_makefile(name: str) -> None:
+def test_the_images_have_the_makefiles_version_of_uv(name: str) -> None:
     makefile_version = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
     assert makefile_version is not None
     assert f"ARG UV_VERSION={makefile_version[1]}\n" in dockerfile(name)
 
 
-def test_nothing_of_this_machine_s_network_is_in_a_layer(tmp_path: Path) -> None:
+def test_no_layer_contains_network_settings_of_the_build(tmp_path: Path) -> None:
     certificates = tmp_path / "ca.pem"
     certificates.touch()
     environ = {"SSL_CERT_FILE": str(certificates), "UV_DEFAULT_INDEX": "https://user:pass'word@index.test/simple"}
@@ -93,7 +93,7 @@ def test_nothing_of_this_machine_s_network_is_in_a_layer(tmp_path: Path) -> None
     assert "--build-arg BASE=localhost/base" in command
 
 
-def test_without_a_builder_it_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_builder_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(_program: str) -> None:
         return None
 

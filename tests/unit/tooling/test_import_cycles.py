@@ -1,4 +1,4 @@
-"""No package's modules import each other in a circle, imports for type checkers and inside functions included."""
+"""No package's modules import each other in a cycle, even in functions or for type checkers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def modules_of(package: Path) -> dict[str, Path]:
 
 
 def imports_of(path: Path, modules: Mapping[str, Path]) -> set[str]:
-    """Returns the modules of its package that a module imports, wherever in it."""
+    """Returns the modules of its package that a module imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -36,7 +36,7 @@ def imports_of(path: Path, modules: Mapping[str, Path]) -> set[str]:
 
 
 def cycles_of(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Yields one circle for each import that closes one."""
+    """Yields a cycle for each import that closes one."""
     finished: set[str] = set()
 
     def visit(module: str, path: list[str]) -> Iterator[list[str]]:
@@ -52,16 +52,16 @@ def cycles_of(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
             yield from visit(module, [module])
 
 
-def test_the_packages_are_seen() -> None:
+def test_the_packages_are_found() -> None:
     assert {"citewire_gateway", "citewire_kit", "citewire_retriever", "citewire_cli"} <= {path.name for path in SOURCES}
 
 
-def test_a_circle_is_seen() -> None:
+def test_a_cycle_is_detected() -> None:
     assert list(cycles_of({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == [["a", "b", "c", "a"]]
 
 
 @pytest.mark.parametrize("package", SOURCES, ids=lambda path: path.name)
-def test_modules_do_not_import_each_other_in_a_circle(package: Path) -> None:
+def test_modules_do_not_import_each_other_in_a_cycle(package: Path) -> None:
     modules = modules_of(package)
     graph = {name: imports_of(path, modules) - {name} for name, path in modules.items()}
     assert [" -> ".join(cycle) for cycle in cycles_of(graph)] == []

@@ -1,4 +1,4 @@
-"""docs/reference/limits.md says what the code does."""
+"""docs/reference/limits.md has the values in the code."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_every_row_is_checked() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_values_are_the_codes(name: str) -> None:
+def test_values_are_those_in_the_code(name: str) -> None:
     value, _ = rows()[name]
     assert [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", value)] == EXPECTED[name]
 

@@ -1,4 +1,4 @@
-"""The third-party notices are of the lock."""
+"""The third-party notices match the lock file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_committed_notices_are_current_and_a_stale_file_is_refused(
     assert notices.main(["--check"]) == 1
 
 
-def test_every_package_has_a_licence_and_none_is_of_another_system() -> None:
+def test_every_package_has_a_licence_and_none_is_for_another_system() -> None:
     names = [name for name, _ in notices.locked_packages()]
     assert {"protobuf", "fastapi", "openvino"} <= set(names)
     assert {"torch", "colorama", "pytest"}.isdisjoint(names)

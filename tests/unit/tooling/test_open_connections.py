@@ -1,4 +1,4 @@
-"""A connection that nobody closes says where it was opened."""
+"""A connection that is never closed reports where it was opened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from databases import Database
 
 
-def test_a_connection_that_is_left_open_says_where_it_was_opened(database: Database) -> None:
+def test_a_connection_that_is_left_open_reports_where_it_was_opened(database: Database) -> None:
     def forget() -> None:
         psycopg.connect(database.owner_dsn)
 
@@ -19,4 +19,4 @@ def test_a_connection_that_is_left_open_says_where_it_was_opened(database: Datab
         forget()
     with psycopg.connect(database.owner_dsn) as closed:
         pass
-    del closed  # says nothing: warnings are errors
+    del closed  # no warning, as warnings are errors

@@ -1,4 +1,4 @@
-"""The check that the API breaks no client of the baseline: it is shown one planted change of each kind."""
+"""The check that the API breaks no client of the baseline, with a planted change of each kind."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ DOCUMENT: Json = {
 
 
 def _changed(path: str, value: object) -> Json:
-    """The document with one part replaced, or removed where the value is None."""
+    """The document with one part replaced, or removed if the value is None."""
     document = copy.deepcopy(DOCUMENT)
     target: Any = document
     *parents, last = [part.replace("~", "/") for part in path.split(".")]
@@ -105,7 +105,7 @@ BREAKS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("path", "value", "complaint"), BREAKS)
-def test_a_planted_break_is_seen(path: str, value: object, complaint: str) -> None:
+def test_a_planted_break_is_reported(path: str, value: object, complaint: str) -> None:
     complaints = list(openapi.breaking_changes(DOCUMENT, _changed(path, value)))
     assert any(complaint in line for line in complaints), complaints
 
@@ -125,5 +125,5 @@ ADDITIONS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), ADDITIONS)
-def test_what_only_adds_passes(path: str, value: object) -> None:
+def test_additions_pass(path: str, value: object) -> None:
     assert list(openapi.breaking_changes(DOCUMENT, _changed(path, value))) == []

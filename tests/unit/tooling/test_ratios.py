@@ -1,4 +1,4 @@
-"""What pairs of measurements say about a limit."""
+"""Verdicts on a limit from pairs of measurements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_verdict_needs_the_whole_interval(ratios: list[float], verdict: Verdic
     assert median_ratio(ratios).verdict(1.03) is verdict
 
 
-def test_the_interval_holds_the_true_median_nineteen_times_of_twenty() -> None:
+def test_the_interval_contains_the_true_median_nineteen_times_of_twenty() -> None:
     drawn = random.Random(11)
     inside = 0
     for _ in range(1000):

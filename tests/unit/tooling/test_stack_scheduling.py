@@ -1,4 +1,4 @@
-"""A stack that tests share starts in one process of pytest-xdist, and what waits runs beside what computes."""
+"""A stack shared by tests starts in one process of pytest-xdist, and waiting tests run beside computing ones."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def test_files_that_share_a_stack_are_known() -> None:
     assert shared_stack("tests/e2e/test_formats.py") == "stack"
     assert shared_stack("tests/faults/test_kills.py") == "paced"
     assert shared_stack("tests/faults/test_fuzz_http.py") == "target"
-    assert shared_stack("tests/e2e/test_page.py") is None, "it starts one of its own"
+    assert shared_stack("tests/e2e/test_page.py") is None, "it starts its own stack"
     assert shared_stack("tests/e2e/test_accounting.py") == "reaching"
-    assert shared_stack("tests/e2e/test_up.py") is None, "its tests start one of their own"
+    assert shared_stack("tests/e2e/test_up.py") is None, "its tests start their own stack"
     assert shared_stack("tests/faults/test_ingest_faults.py") is None
     assert shared_stack("tests/integration/test_citus_copy.py") == "citus_cluster"
-    assert shared_stack("tests/integration/test_citus_restore.py") is None, "it starts a cluster of its own"
+    assert shared_stack("tests/integration/test_citus_restore.py") is None, "it starts its own cluster"
     assert shared_stack("tests/unit/tooling/test_stack_scheduling.py") is None
 
 
 class Process:
-    """A process of the run, as the scheduler sees one; it notes what it is given."""
+    """A worker process as the scheduler sees it; it records the tests that it gets."""
 
     shutting_down = False
 
@@ -54,8 +54,8 @@ def scheduling_of(processes: int) -> StackScheduling:
     return StackScheduling(cast("pytest.Config", SimpleNamespace(option=option, getvalue=getvalue)))
 
 
-def test_two_at_once_start_processes_and_others_compute_meanwhile() -> None:
-    waits = [f"tests/e2e/test_{name}.py" for name in ("ollama", "page", "watch")]  # each with a stack of its own
+def test_at_most_two_workers_run_waiting_tests_while_others_compute() -> None:
+    waits = [f"tests/e2e/test_{name}.py" for name in ("ollama", "page", "watch")]  # each with its own stack
     computes = [f"tests/unit/kit/test_{number}.py" for number in range(5)]
     tests = [f"{file}::test_{number}" for file in computes + waits for number in range(3)]
     scheduling = scheduling_of(3)
@@ -74,16 +74,16 @@ def test_two_at_once_start_processes_and_others_compute_meanwhile() -> None:
                 scheduling.mark_test_complete(nodes[number], index)
 
     end(2)
-    assert processes[2].given[-1] == computes[1], "two are at it already"
+    assert processes[2].given[-1] == computes[1], "two workers run waiting tests already"
     end(0)
     assert processes[0].given[-1] == waits[2]
     end(1)
-    assert processes[1].given[-1] == computes[2], "there is no other left"
+    assert processes[1].given[-1] == computes[2], "no waiting test is left"
 
 
-def test_a_shared_stack_is_one_unit_of_work_and_every_other_file_its_own() -> None:
+def test_files_that_share_a_stack_are_one_unit_and_others_are_separate() -> None:
     scheduling = scheduling_of(2)
-    scopes = {file: scheduling._split_scope(f"{file}::test_one[a::b]") for file in FILES}  # pyright: ignore[reportPrivateUsage] # what xdist asks
+    scopes = {file: scheduling._split_scope(f"{file}::test_one[a::b]") for file in FILES}  # pyright: ignore[reportPrivateUsage] # called by xdist
     shared = {"stack", "paced", "target", "reaching", "citus_cluster"}
     assert {scope for scope in scopes.values() if not scope.endswith(".py")} == shared
     assert all(scope == file for file, scope in scopes.items() if scope.endswith(".py"))

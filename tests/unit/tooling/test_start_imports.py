@@ -1,4 +1,4 @@
-"""What the services import before they serve: every process of every stack pays for it."""
+"""The services' imports at the start, which every process of every stack pays for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 SLOW = {"anthropic", "openai", "huggingface_hub"}
-"""Packages that are needed only where a provider or a model of the hub is configured."""
+"""Packages that are needed only if a provider or a model from the hub is configured."""
 
 
 def test_services_start_without_providers_sdks() -> None:

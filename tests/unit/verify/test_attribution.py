@@ -45,7 +45,7 @@ def test_each_sentence_is_given_its_passage(style: MarkerStyle) -> None:
     assert answer[citations[1].start : citations[1].end].strip() == "The lighthouse was built in 1874."
 
 
-def test_what_no_passage_supports_cites_nothing() -> None:
+def test_an_unsupported_sentence_cites_nothing() -> None:
     assert verify_answer("Whales sing in the bay during the long winter nights.") == []
     flagged = verify_answer("Whales sing in the bay during the long winter nights.", uncited=True)
     assert [type(entry) for entry in flagged] == [UncitedSentence]
@@ -61,11 +61,11 @@ def test_questions_and_not_found_answers_cite_nothing() -> None:
     assert verify_answer("The lighthouse was built in 1874.", flag=False) == []
 
 
-def test_with_markers_a_sentence_without_one_is_given_none() -> None:
+def test_if_there_are_markers_a_sentence_without_one_gets_none() -> None:
     assert verify_answer("The lighthouse was built in 1874.", attribute=False) == []
 
 
-def test_a_quote_from_several_rows_is_the_row_that_says_so() -> None:
+def test_of_several_rows_the_supporting_one_is_quoted() -> None:
     rows = [f"Name: {name}\nCity: {city}\nAmount: {amount}" for name, city, amount in _SALES]
     (citation,) = verify("The amount of Grün is 62.40. [ref:1]", [Passage("\n\n".join(rows))]).citations
     assert (citation.quote, citation.verdict) == (rows[1], Verdict.SUPPORTED)

@@ -1,4 +1,4 @@
-"""Which sentences should have cited something."""
+"""Which sentences need a citation."""
 
 from __future__ import annotations
 

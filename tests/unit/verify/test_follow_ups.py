@@ -1,4 +1,4 @@
-"""Follow-ups by rules: what needs the questions before it, what stands alone, and what is taken over."""
+"""Follow-ups by rules: which questions need earlier ones, which stand alone, and which terms are taken over."""
 
 import pytest
 
@@ -30,7 +30,7 @@ from citewire_verify.text.stop_words import STOP_WORDS_BY_LANGUAGE
         "왜?", "그것은 언제 지어졌나요?", "ทำไม", "เขาเกิดเมื่อไหร่",
     ],
 )  # fmt: skip
-def test_what_needs_the_questions_before_is_a_follow_up(question: str) -> None:
+def test_a_question_that_needs_earlier_ones_is_a_follow_up(question: str) -> None:
     assert is_follow_up(question)
 
 
@@ -60,7 +60,7 @@ def test_what_needs_the_questions_before_is_a_follow_up(question: str) -> None:
         "광합성이란 무엇입니까?", "การสังเคราะห์ด้วยแสงคืออะไร", "",
     ],
 )  # fmt: skip
-def test_what_stands_alone_is_none(question: str) -> None:
+def test_a_standalone_question_is_no_follow_up(question: str) -> None:
     assert not is_follow_up(question)
 
 
@@ -80,11 +80,11 @@ def test_the_language_of_two_words_is_that_of_the_conversation() -> None:
         ("Why?", ["Where?", "Hello!"], ""),
     ],
 )
-def test_a_follow_up_takes_over_topics_back_to_the_question_that_stood_alone(
+def test_a_follow_up_takes_over_topics_back_to_the_last_standalone_question(
     question: str, earlier: list[str], expected: str
 ) -> None:
     assert topics(question, earlier) == expected
 
 
-def test_every_language_of_the_stop_words_has_its_follow_ups() -> None:
+def test_every_language_of_the_stop_words_has_rules_for_follow_ups() -> None:
     assert LATIN.keys() == STOP_WORDS_BY_LANGUAGE.keys()

@@ -1,4 +1,4 @@
-"""Sentences that repeat their passage but for what turns them false, and honest ways to write the same."""
+"""Sentences that repeat their passage except for a change that makes them false, and true paraphrases."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def verdict(claim: str, passage: str) -> Verdict:
         ("従業員は名札を着用しなければならない。", "従業員は名札を着用してもよい。"),
     ],
 )
-def test_a_sentence_that_turns_its_passage_around_is_not_supported(passage: str, claim: str) -> None:
+def test_a_sentence_that_reverses_its_passage_is_not_supported(passage: str, claim: str) -> None:
     assert verdict(claim, passage) is not Verdict.SUPPORTED
     assert verdict(passage, passage) is Verdict.SUPPORTED
 
@@ -122,7 +122,7 @@ def test_the_same_in_other_words_or_digits_is_supported(passage: str, claim: str
     assert verdict(claim, passage) is Verdict.SUPPORTED
 
 
-def test_a_word_that_no_list_knows_is_noticed_in_a_quotation() -> None:
+def test_an_unknown_word_in_a_quotation_is_noticed() -> None:
     passage = "The committee adjourned the hearing on Tuesday after the second witness."
     assert (
         verdict("The committee televised the hearing on Tuesday after the second witness.", passage) is Verdict.PARTIAL

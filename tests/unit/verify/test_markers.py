@@ -1,4 +1,4 @@
-"""Markers on the stream: the same whatever the pieces, nothing incomplete shown, numbers checked, code left alone."""
+"""Markers in a stream: cuts don't matter, no part of a marker is shown, numbers are checked, code is left alone."""
 
 import re
 from typing import Any
@@ -72,7 +72,7 @@ def run(
         ("首都[1]。次[２]は", "首都。次は"),
         ("It ends.[1] Next", "It ends. Next"),
         ("from $5 [1] to $6 [2] or US$7 [3]", "from $5 to $6 or US$7"),
-        # Emphasis and parentheses go with what they hold.
+        # Emphasis and parentheses are removed with their content.
         ("It is **[1]** so", "It is so"),
         ("It is _[1]_.", "It is."),
         ("It is **[1], [2]** so", "It is so"),
@@ -88,7 +88,7 @@ def run(
 )
 def test_remove(text: str, expected: str) -> None:
     assert run(MarkerStyle.REMOVE, [text])[0] == expected
-    # As a model sends it: a token begins with its space.
+    # As sent by a model: a token begins with its space.
     assert run(MarkerStyle.REMOVE, re.findall(r"\s*\S{1,3}|\s+$", text))[0] == expected
     assert run(MarkerStyle.REMOVE, list(text))[0] == expected
 
@@ -154,7 +154,7 @@ def test_space_before_a_marker_that_is_removed_is_never_shown() -> None:
     assert run(MarkerStyle.REMOVE, ["a ", "[1]", "."])[0] == "a."
 
 
-def test_without_markers_deltas_pass_as_they_come_and_a_space_waits_for_the_next_one() -> None:
+def test_without_markers_deltas_pass_at_once_except_for_a_final_space() -> None:
     marker_filter = MarkerFilter(MarkerStyle.REMOVE, 3)
     pieces = ["word", " word ", "more ", "x", "\t", "end"]
     assert [marker_filter.feed(piece) for piece in pieces] == ["word", " word", " more", " x", "", "\tend"]
@@ -182,7 +182,7 @@ def test_without_markers_deltas_pass_as_they_come_and_a_space_waits_for_the_next
         ("a [Source: a.md] (Source: b.md) (ref:1)", "a [Source: a.md] (Source: b.md) (ref:1)", (), 0),
     ],
 )
-def test_bare_numbers_cite_where_passages_are_labelled_so(
+def test_bare_numbers_cite_if_passages_are_labelled_with_them(
     text: str, shown: str, cited: tuple[int, ...], invalid: int
 ) -> None:
     for pieces in ([text], list(text)):
@@ -224,7 +224,7 @@ def test_invalid_markers_may_be_removed(text: str, shown: str, removed: int) -> 
         ("a [[ref:1]] b", "a [[ref:1]] b", (1,)),
     ],
 )
-def test_citations_are_spelled_as_their_style_has_it(text: str, expected: str, cited: tuple[int, ...]) -> None:
+def test_citations_are_spelled_in_their_style(text: str, expected: str, cited: tuple[int, ...]) -> None:
     for style, form in ((MarkerStyle.REF, "[ref:"), (MarkerStyle.SOURCE, "[SOURCE ")):
         for pieces in ([text], list(text)):
             shown, marker_filter = run(style, pieces)
@@ -248,7 +248,7 @@ def test_citations_are_spelled_as_their_style_has_it(text: str, expected: str, c
         ("[ref:\n1]", (), 0),
     ],
 )
-def test_what_is_no_citation_stays_as_it_was_written(
+def test_text_that_is_no_citation_stays_unchanged(
     style: MarkerStyle, text: str, cited: tuple[int, ...], invalid: int
 ) -> None:
     for pieces in ([text], list(text)):
@@ -262,7 +262,7 @@ def test_removed_markers_are_counted_and_cite_nothing() -> None:
     assert (marker_filter.cited, marker_filter.invalid, marker_filter.removed) == ((), 1, 3)
 
 
-def test_none_leaves_everything() -> None:
+def test_style_none_leaves_everything() -> None:
     text = "a [ref:1] [1] [Source: x"
     assert run(MarkerStyle.NONE, list(text))[0] == text
 
@@ -281,13 +281,13 @@ def test_removal_shows_no_prefix_either() -> None:
     assert shown[5:22] == [""] * 17
 
 
-def test_what_is_pending_at_the_end_is_shown() -> None:
+def test_pending_text_is_shown_at_the_end() -> None:
     for style in (MarkerStyle.REMOVE, MarkerStyle.REF, MarkerStyle.SOURCE):
         for pending in ("[", "[ref:1", "[SOURCE 2, ", "[Source: report"):
             assert run(style, list(f"claim {pending}"))[0] == f"claim {pending}"
 
 
-def test_text_without_markers_flows_at_once() -> None:
+def test_text_without_markers_is_passed_on_at_once() -> None:
     text = "The price is 12.50 EUR (see page 3); `code` isn't special.\n\n| a | b |\n"
     for style in MarkerStyle:
         marker_filter = MarkerFilter(style, 3)
@@ -307,7 +307,7 @@ def test_split_at_every_offset(style: MarkerStyle, text: str, options: dict[str,
 
 
 @given(STYLES, TEXTS, OPTIONS, st.lists(st.integers(1, 5), min_size=1, max_size=40))
-def test_any_pieces_give_the_same(style: MarkerStyle, text: str, options: dict[str, bool], sizes: list[int]) -> None:
+def test_any_cuts_give_the_same(style: MarkerStyle, text: str, options: dict[str, bool], sizes: list[int]) -> None:
     pieces: list[str] = []
     rest, turn = text, 0
     while rest:
@@ -326,7 +326,7 @@ def test_any_characters_give_the_same(style: MarkerStyle, text: str, options: di
 
 
 @given(TEXTS)
-def test_nothing_is_lost_where_markers_stay(text: str) -> None:
+def test_nothing_is_lost_if_markers_stay(text: str) -> None:
     for style in (MarkerStyle.NONE, MarkerStyle.NUMBER):
         assert run(style, list(text))[0] == text
 
@@ -342,7 +342,7 @@ def test_numbers_outside_the_context_change_no_text(text: str) -> None:
 @given(TEXTS)
 @example("【1†source】([2])")
 @example("[【1†source】](http://x.y)")
-def test_spelling_is_done_once(text: str) -> None:
+def test_spelling_twice_changes_nothing(text: str) -> None:
     for style in (MarkerStyle.REF, MarkerStyle.SOURCE):
         once, first = run(style, list(text))
         twice, second = run(style, [once])
@@ -351,7 +351,7 @@ def test_spelling_is_done_once(text: str) -> None:
 
 
 @given(STYLES, TEXTS)
-def test_markers_are_found_where_they_stand(style: MarkerStyle, text: str) -> None:
+def test_markers_are_found_at_their_positions(style: MarkerStyle, text: str) -> None:
     markers, invalid = find_markers(text, style, 3)
     reader = MarkerFilter(style, 3, verbatim=True)
     assert "".join(map(reader.feed, text)) + reader.finish() == text
@@ -373,7 +373,7 @@ def test_no_piece_ends_inside_a_marker(style: MarkerStyle, text: str, size: int)
     ends = {sum(map(len, pieces[:count])) for count in range(len(pieces) + 1)}
     form = r"\[ref:\d\]" if style is MarkerStyle.REF else r"\[SOURCE \d\]"
     for match in re.finditer(form, shown):
-        # In code nothing is a marker: such text flows. Lines that are indented far enough are code too.
+        # In code nothing is a marker, and text is passed on. Lines that are indented far enough are code too.
         inside = ends & set(range(match.start() + 1, match.end()))
         line = shown[shown.rfind("\n", 0, match.start()) + 1 : match.start()]
         code = "`" in shown[: match.start()] or "~" in shown[: match.start()] or "    " in line or "\t" in line
@@ -411,7 +411,7 @@ def test_reading_numbers(inner: str, worded: bool, numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_labels_become_the_readers_numbers_and_others_go(size: int) -> None:
+def test_labels_become_the_readers_numbers_and_others_are_removed(size: int) -> None:
     text = "A [ref:7]. B [ref:2][ref:9]. C [ref:1, 9]. D [SOURCE 7, p. 3]. E [ref:1]. F `[ref:1]`."
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     reader = MarkerFilter(MarkerStyle.REF, 2, bare=True, numbers={7: 1, 9: 2})

@@ -1,4 +1,4 @@
-"""What the reading of a passage takes and leaves behind: steps are counted, not timed."""
+"""The steps and memory that reading a passage takes: steps are counted, not timed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from citewire_verify.passages import PassageIndex
 from steps import count_steps
 
 MOST_STEPS = 24.0
-"""A character of a page of prose."""
+"""The most steps per character of a page of prose."""
 WORDS = 40
 LENGTH = 50_000
 LEFT = 500_000
-"""Bytes that reading may leave, in caches of bounded size: a fifth of what was read."""
+"""The bytes that reading may leave in caches of bounded size: a fifth of the text."""
 
 
 def page(sentences: int) -> str:
@@ -44,7 +44,7 @@ def page(sentences: int) -> str:
 
 def test_a_passage_is_read_in_few_steps() -> None:
     text = page(60)
-    PassageIndex(Passage(text))  # forms of words that are known afterwards
+    PassageIndex(Passage(text))  # fills the cache of word forms
     steps = count_steps(lambda: PassageIndex(Passage(text)))
     assert steps / len(text) < MOST_STEPS
 

@@ -1,4 +1,4 @@
-"""Reading an answer while it is sent: sentences, their spans, and which markers are theirs."""
+"""Reading an answer while it is sent: sentences, their spans, and their markers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from citewire_verify.segment import MAX_SENTENCE, Segmenter, SentenceKind
 
 
 def read(pieces: Iterable[str], style: MarkerStyle = MarkerStyle.REF, packed: int = 9) -> tuple[str, list[Sentence]]:
-    """The answer as it is sent, and its sentences."""
+    """Returns the answer as it is sent, and its sentences."""
     markers, reader = MarkerFilter(style, packed), Segmenter()
     sent, sentences = "", list[Sentence]()
     for piece in pieces:
@@ -80,7 +80,7 @@ def test_markers_belong_to_the_sentence_before_them(answer: str, expected: list[
         ("", []),
     ],
 )
-def test_of_an_answer_that_broke_off_only_what_is_surely_complete_is_read(answer: str, complete: list[str]) -> None:
+def test_only_complete_sentences_of_an_interrupted_answer_are_read(answer: str, complete: list[str]) -> None:
     markers, reader = MarkerFilter(MarkerStyle.REF, 9), Segmenter()
     sent = markers.feed(answer) + markers.abort()
     result = reader.feed(sent, markers.take_markers()) + reader.finish(broken=True)
@@ -116,13 +116,13 @@ def test_lists_tables_headings_and_code() -> None:
     ]
 
 
-def test_a_wrapped_line_goes_on_in_the_next_one() -> None:
+def test_a_wrapped_line_continues_in_the_next() -> None:
     first = "A line without an end that is quite long, so that it was wrapped here"
     assert cited(f"{first}\nand goes on. [ref:1]") == [(f"{first}\nand goes on.", (1,))]
     assert cited("Short line\nAnother line [ref:1]") == [("Short line", ()), ("Another line", (1,))]
 
 
-def test_a_sentence_is_told_as_soon_as_the_next_word_is_there() -> None:
+def test_a_sentence_is_returned_as_soon_as_the_next_word_arrives() -> None:
     reader = Segmenter()
     assert reader.feed("Refunds take 14 days. ", []) == []
     [sentence] = reader.feed("It ", [])

@@ -1,4 +1,4 @@
-"""What a passage says about a sentence: verdicts, quotes and mismatches, in several languages and scripts."""
+"""Verdicts on a sentence by a passage, with quotes and mismatches, in several languages and scripts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def verify(claim: str, *texts: str, title: str = "", chars: int | None = None) -
         ("환불은 14일이 걸립니다.", "환불 처리는 14일이 걸립니다."),
     ],
 )
-def test_what_a_passage_says_in_other_words_is_supported(claim: str, passage: str) -> None:
+def test_a_paraphrase_of_a_passage_is_supported(claim: str, passage: str) -> None:
     [citation] = verify(claim, passage)
     assert (citation.verdict, citation.mismatches) == (SUPPORTED, ())
     assert citation.quote == passage
@@ -85,7 +85,7 @@ def test_what_a_passage_says_in_other_words_is_supported(claim: str, passage: st
         ("वापसी में 14 दिन नहीं लगते हैं।", "धन वापसी में 14 दिन लगते हैं।", "दिन नहीं लगते"),
     ],
 )  # fmt: skip
-def test_a_changed_number_name_or_denial_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
+def test_a_changed_number_name_or_negation_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
     [citation] = verify(claim, passage)
     assert citation.verdict is not SUPPORTED
     assert mismatch in citation.mismatches
@@ -147,19 +147,19 @@ def test_dates_units_and_opposites_in_another_order_are_supported(claim: str, pa
         ("In Arabia, Norman art survives.", "In Britain, Norman art survives. Arabia has none.", "Arabia"),
     ],
 )
-def test_what_the_passage_says_of_something_else_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
+def test_a_statement_about_something_else_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
     [citation] = verify(claim, passage)
     assert citation.verdict is not SUPPORTED
     assert any(mismatch in entry for entry in citation.mismatches)
 
 
 def test_names_on_both_sides_of_a_marker_are_two() -> None:
-    claim = "Paris Opera         Berlin Opera opened twice."  # as the reader blanks `[ref:3]`
+    claim = "Paris Opera         Berlin Opera opened twice."  # the reader replaces `[ref:3]` by blanks
     [citation] = verify(claim, "The Paris Opera is old.")
     assert citation.mismatches == ("Berlin Opera",)
 
 
-def test_a_name_of_the_passage_in_another_ones_place_contradicts_it() -> None:
+def test_a_name_swapped_for_another_of_the_passage_contradicts_it() -> None:
     passage = "Ada Lovelace wrote the first program. Charles Babbage designed the engine in London."
     [citation] = verify("In short, Ada Lovelace designed the engine in London.", passage)
     assert citation.verdict is UNSUPPORTED
@@ -183,25 +183,25 @@ def test_a_quote_grows_over_neighbouring_sentences() -> None:
     assert (citation.quote_start, citation.quote_end) == (18, 59)
 
 
-def test_a_table_is_quoted_by_its_row() -> None:
+def test_a_table_is_quoted_by_row() -> None:
     passage = "| plan | price |\n|---|---|\n| Basic | 5 EUR |\n| Pro | 20 EUR |"
     [citation] = verify("The Pro plan costs 20 EUR.", passage)
     assert citation.quote == "| Pro | 20 EUR |"
 
 
-def test_nothing_near_has_no_quote() -> None:
+def test_an_unrelated_sentence_has_no_quote() -> None:
     [citation] = verify("Completely unrelated claims about zebras.", "Refunds take 14 days.")
     assert (citation.quote, citation.quote_start, citation.quote_end, citation.verdict) == ("", 0, 0, UNSUPPORTED)
 
 
-def test_what_was_not_packed_supports_nothing() -> None:
+def test_a_passage_that_was_not_packed_supports_nothing() -> None:
     passage = "Shipping is free. Refunds take 14 days."
     [citation] = verify("Refunds take 14 days.", passage, chars=17)
     assert citation.verdict is UNSUPPORTED
     assert citation.quote_end <= 17
 
 
-def test_passages_together_support_what_each_says_in_part() -> None:
+def test_passages_together_support_a_sentence_that_each_supports_in_part() -> None:
     result = verify(
         "The Alpha was built in 1990 and the Beta in 2005.",
         "The Alpha was built in 1990.",
@@ -211,13 +211,13 @@ def test_passages_together_support_what_each_says_in_part() -> None:
     assert {element.sentence_verdict for element in result} == {SUPPORTED}
 
 
-def test_one_passage_that_supports_is_enough() -> None:
+def test_one_supporting_passage_is_enough() -> None:
     result = verify("Refunds take 14 days.", "Refunds take 14 days.", "Zebras live in Africa.")
     assert [entry.verdict for entry in result] == [SUPPORTED, UNSUPPORTED]
     assert {element.sentence_verdict for element in result} == {SUPPORTED}
 
 
-def test_a_contradiction_stays_one_if_no_other_passage_says_it() -> None:
+def test_a_contradiction_remains_if_no_other_passage_supports_it() -> None:
     result = verify("Refunds take 30 days.", "Refunds take 14 days.", "Refunds are paid to the card.")
     assert {entry.sentence_verdict for entry in result} <= {PARTIAL, UNSUPPORTED}
 
@@ -243,7 +243,7 @@ def test_numbers_are_read_by_value(text: str, values: list[tuple[float, ...]]) -
     assert [number.values for number in find_numbers(text)] == values
 
 
-def test_a_rounded_number_is_one_of_fewer_digits() -> None:
+def test_a_number_may_be_rounded_to_fewer_digits() -> None:
     def claimed(text: str) -> Quantity:
         return find_numbers(text)[0]
 
@@ -253,7 +253,7 @@ def test_a_rounded_number_is_one_of_fewer_digits() -> None:
     assert not rounds_to(14, claimed("10"))
 
 
-def test_the_constants_are_of_use() -> None:
+def test_the_weights_are_usable() -> None:
     weights = load_weights()
     assert 0 < weights.unsupported < weights.supported < 1
     assert all(math.isfinite(value) for value in weights.features)
@@ -269,7 +269,7 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=25).map
 
 @given(TEXTS, TEXTS, st.integers(0, 200))
 @settings(max_examples=400, deadline=None)
-def test_a_quote_is_always_where_it_says(claim: str, passage: str, chars: int) -> None:
+def test_a_quote_is_always_at_its_span(claim: str, passage: str, chars: int) -> None:
     [citation] = verify(claim, passage, chars=chars)
     assert citation.quote == passage[citation.quote_start : citation.quote_end]
     assert 0 <= citation.quote_start <= citation.quote_end <= chars
@@ -304,6 +304,6 @@ def test_a_text_never_contradicts_itself(text: str, count: int) -> None:
         ),
     ],
 )
-def test_another_name_in_a_sentence_that_says_less_contradicts_nothing(claim: str, passage: str) -> None:
+def test_another_name_in_a_less_specific_sentence_contradicts_nothing(claim: str, passage: str) -> None:
     [citation] = verify(claim, passage)
     assert (citation.verdict, citation.mismatches) == (SUPPORTED, ())

@@ -32,7 +32,7 @@ SENTENCES = st.sampled_from(
 
 @given(st.lists(SENTENCES, max_size=8).map(" ".join), st.lists(st.integers(1, 9), min_size=1, max_size=20))
 @settings(max_examples=200, deadline=None)
-def test_pieces_give_what_the_whole_gives(answer: str, sizes: list[int]) -> None:
+def test_pieces_give_the_same_as_the_whole(answer: str, sizes: list[int]) -> None:
     markers = MarkerFilter(MarkerStyle.REF, len(PASSAGES), verbatim=True)
     verifier = Verifier(dict(enumerate(PASSAGES, 1)), uncited=True)
     results: list[VerifiedCitation | UncitedSentence] = []
