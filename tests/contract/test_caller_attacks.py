@@ -127,7 +127,7 @@ class Attack:
 
 
 @asynccontextmanager
-async def attacked(service: str, folder: Path, *, tls: bool) -> AsyncGenerator[Attack]:
+async def running_attack(service: str, folder: Path, *, tls: bool) -> AsyncGenerator[Attack]:
     """Runs a service that knows the gateway, the worker, an issuer for globex, and an issuer that may call nothing."""
     keys, certificates = folder / "keys", dict[str, TlsFiles]()
     make_keys(keys, {"gateway": (), "worker": (), "globex": ("globex",), "nobody": ()})
@@ -158,7 +158,7 @@ def _forbid_all(path: Path, issuer: str) -> None:
     path.write_text(json.dumps(content))
 
 
-async def described(channel: grpc.aio.Channel) -> list[tuple[str, str]]:
+async def methods_of(channel: grpc.aio.Channel) -> list[tuple[str, str]]:
     """(path, shape) of every method that the server describes, except health and reflection."""
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", channel))  # typed for the synchronous API
     listed = await _ask(stub, reflection_pb2.ServerReflectionRequest(list_services=""))
@@ -170,10 +170,10 @@ async def described(channel: grpc.aio.Channel) -> list[tuple[str, str]]:
         for raw in (await _ask(stub, asked)).file_descriptor_response.file_descriptor_proto:
             file = FileDescriptorProto.FromString(raw)
             methods += [
-                (f"/{file.package}.{each.name}/{method.name}", _shape(method))
-                for each in file.service
-                if f"{file.package}.{each.name}" == service.name
-                for method in each.method
+                (f"/{file.package}.{descriptor.name}/{method.name}", _shape(method))
+                for descriptor in file.service
+                if f"{file.package}.{descriptor.name}" == service.name
+                for method in descriptor.method
             ]
     return methods
 
@@ -200,10 +200,10 @@ async def status_of(channel: grpc.aio.Channel, path: str, shape: str, metadata: 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "mutual-tls"])
 @pytest.mark.parametrize("service", SERVICES)
 async def test_forged_calls_are_refused_and_signed_ones_answered(service: str, tls: bool, tmp_path: Path) -> None:
-    async with attacked(service, tmp_path, tls=tls) as attack:
+    async with running_attack(service, tmp_path, tls=tls) as attack:
         answers: dict[tuple[str, str], grpc.StatusCode] = {}
         async with attack.channel() as channel:
-            methods = await described(channel)
+            methods = await methods_of(channel)
             assert {path.split("/")[1] for path, _ in methods} == {name for name, _ in SERVICES[service]}
         for wrong, (under, metadata) in attack.forgeries().items():
             async with attack.channel(under) as channel:
@@ -223,9 +223,9 @@ async def test_forged_calls_are_refused_and_signed_ones_answered(service: str, t
 async def test_the_worker_may_call_only_what_its_code_calls(service: str, tls: bool, tmp_path: Path) -> None:
     source = "".join(path.read_text() for path in INGEST.rglob("*.py"))
     called = set(re.findall(r"_stub\.([A-Z]\w+)", source))
-    async with attacked(service, tmp_path, tls=tls) as attack, attack.channel("worker") as channel:
+    async with running_attack(service, tmp_path, tls=tls) as attack, attack.channel("worker") as channel:
         metadata = [("cw-caller", attack.token(ACME, signer="worker"))]
-        methods = await described(channel)
+        methods = await methods_of(channel)
         answers = {path: await status_of(channel, path, shape, metadata) for path, shape in methods}
     own = {name for path, _ in methods if service != "retriever" and (name := path.split("/")[2]) in called}
     assert set(attack.touched.calls) == own

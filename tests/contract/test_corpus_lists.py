@@ -25,7 +25,7 @@ def struct(**values: object) -> Struct:
     return made
 
 
-async def listed(caller: Caller, **fields: object) -> list[str]:
+async def list_titles(caller: Caller, **fields: object) -> list[str]:
     request = pb.ListDocumentsRequest(**cast("dict[str, Any]", fields))
     response = await caller.unary(caller.running.corpus.ListDocuments, request)
     return [document.title for document in response.documents]
@@ -70,14 +70,14 @@ async def test_pages_cover_everything_once_newest_first(me: Caller, them: Caller
 async def test_a_list_begins_after_a_document_or_a_name(me: Caller, them: Caller) -> None:
     ids = [(await me.put(f"Doc {number}", collection="notes")).document_id for number in range(3)]
     theirs = (await them.put("Theirs")).document_id
-    assert await listed(me, after=ids[1]) == ["Doc 0"]
+    assert await list_titles(me, after=ids[1]) == ["Doc 0"]
     request = pb.ListDocumentsRequest(page_size=1, after=ids[2])
     first = await me.unary(me.running.corpus.ListDocuments, request)
     assert [document.title for document in first.documents] == ["Doc 1"]
-    assert await listed(me, page_size=1, after=ids[2], page_token=first.next_page_token) == ["Doc 0"]
+    assert await list_titles(me, page_size=1, after=ids[2], page_token=first.next_page_token) == ["Doc 0"]
     for unknown in (theirs, 2**53 - 1, 2**53):
         with pytest.raises(CitewireError) as caught:
-            await listed(me, after=unknown)
+            await list_titles(me, after=unknown)
         assert caught.value.violations[0].field == "after"
     await me.put("More", collection="plans")
     for after, names in (("", ["notes", "plans"]), ("notes", ["plans"]), ("o", ["plans"]), ("plans", [])):
@@ -95,7 +95,7 @@ async def test_page_tokens_belong_to_their_query_and_their_tenant(me: Caller, th
             await caller.put(f"Doc {number}", type="capture")
     first = await me.unary(me.running.corpus.ListDocuments, pb.ListDocumentsRequest(page_size=1, type="capture"))
     token = first.next_page_token
-    assert await listed(me, page_size=2, type="capture", page_token=token) == ["Doc 1", "Doc 0"]
+    assert await list_titles(me, page_size=2, type="capture", page_token=token) == ["Doc 1", "Doc 0"]
     for caller, fields in (
         (me, {"page_token": token}),
         (me, {"page_token": token, "type": "capture", "tag": "x"}),
@@ -105,10 +105,10 @@ async def test_page_tokens_belong_to_their_query_and_their_tenant(me: Caller, th
         (me, {"page_token": "ü"}),
     ):
         with pytest.raises(CitewireError) as refused:
-            await listed(caller, **fields)
+            await list_titles(caller, **fields)
         assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "INVALID_PAGE_TOKEN")
     with pytest.raises(CitewireError) as too_many:
-        await listed(me, page_size=1001)
+        await list_titles(me, page_size=1001)
     assert [violation.field for violation in too_many.value.violations] == ["page_size"]
 
 
@@ -117,15 +117,15 @@ async def test_a_list_is_narrowed_by_its_fields(me: Caller, owner: psycopg.Conne
     await me.put("b", type="capture", collection="Two", tags=["y"])
     ready = (await me.put("c", type="article")).document_id
     owner.execute("UPDATE corpus.versions SET status = 'ready' WHERE document_id = %s", (ready,))
-    assert await listed(me, collection="One") == ["a"]
-    assert await listed(me, collection="None such") == []
-    assert await listed(me, type="article") == ["c", "a"]
-    assert await listed(me, tag="y") == ["b", "a"]
-    assert await listed(me, tag="y", type="article") == ["a"]
-    assert await listed(me, status=pb.DOCUMENT_STATUS_READY) == ["c"]
-    assert await listed(me, status=pb.DOCUMENT_STATUS_PENDING) == ["b", "a"]
+    assert await list_titles(me, collection="One") == ["a"]
+    assert await list_titles(me, collection="None such") == []
+    assert await list_titles(me, type="article") == ["c", "a"]
+    assert await list_titles(me, tag="y") == ["b", "a"]
+    assert await list_titles(me, tag="y", type="article") == ["a"]
+    assert await list_titles(me, status=pb.DOCUMENT_STATUS_READY) == ["c"]
+    assert await list_titles(me, status=pb.DOCUMENT_STATUS_PENDING) == ["b", "a"]
     with pytest.raises(CitewireError) as refused:
-        await listed(me, status=99, type="book")
+        await list_titles(me, status=99, type="book")
     assert {violation.field for violation in refused.value.violations} == {"status", "type"}
 
 
@@ -206,7 +206,7 @@ async def filtered(me: Caller) -> Caller:
 
 async def test_filters_mean_what_the_grammar_says(filtered: Caller) -> None:
     for field, op, value, titles in FILTERS:
-        result = await listed(filtered, filter=compare(field, op, value))
+        result = await list_titles(filtered, filter=compare(field, op, value))
         assert sorted(result) == list(titles), (field, filter_pb2.Operator.Name(op), value)
 
 
@@ -228,7 +228,7 @@ async def test_filters_combine(filtered: Caller) -> None:
         (all_of([any_of([a, b]), none_of(b)]), "a"),
         (none_of(compare("metadata.year", EQ, 2024)), "bc"),
     ):
-        assert sorted(await listed(filtered, filter=condition)) == list(titles), condition
+        assert sorted(await list_titles(filtered, filter=condition)) == list(titles), condition
 
 
 async def test_filters_that_are_not_of_the_grammar_are_refused(me: Caller) -> None:
@@ -257,7 +257,7 @@ async def test_filters_that_are_not_of_the_grammar_are_refused(me: Caller) -> No
         (compare("created_at", GT, "2024-02-30"), "filter.value"),
     ):
         with pytest.raises(CitewireError) as refused:
-            await listed(me, filter=wrong)
+            await list_titles(me, filter=wrong)
         assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "INVALID_FILTER")
         assert [violation.field for violation in refused.value.violations] == [where]
 
@@ -306,7 +306,7 @@ async def test_collections_are_made_listed_renamed_and_deleted(me: Caller, them:
     assert deleted.documents_deleted == 1
     empty = await me.unary(corpus.DeleteCollection, pb.DeleteCollectionRequest(name="a"))
     assert empty.documents_deleted == 0
-    assert await listed(me) == ["Title"]
+    assert await list_titles(me) == ["Title"]
     with pytest.raises(CitewireError) as nameless:
         await me.unary(corpus.CreateCollection, pb.CreateCollectionRequest(name=" "))
     assert [violation.field for violation in nameless.value.violations] == ["name"]
@@ -317,12 +317,12 @@ async def test_a_part_of_title_or_file_name_is_enough_in_any_case(me: Caller) ->
         await me.put(title)
     upload = await me.upload(pb.UploadHeader(file_name="REPORT-2025.md", title="Figures"), b"text")
     assert upload.title == "Figures"
-    assert await listed(me, q="report") == ["Figures", "Annual Report"]
-    assert await listed(me, q="OF THE") == ["Minutes of the board"]
-    assert await listed(me, q="100%") == ["100% wool"]
-    assert await listed(me, q="_") == []
+    assert await list_titles(me, q="report") == ["Figures", "Annual Report"]
+    assert await list_titles(me, q="OF THE") == ["Minutes of the board"]
+    assert await list_titles(me, q="100%") == ["100% wool"]
+    assert await list_titles(me, q="_") == []
     with pytest.raises(CitewireError) as raised:
-        await listed(me, q="x" * 201)
+        await list_titles(me, q="x" * 201)
     assert [violation.field for violation in raised.value.violations] == ["q"]
 
 

@@ -61,7 +61,7 @@ async def people(database: Database) -> AsyncIterator[People]:
         yield People(running, *callers)
 
 
-def changed(document_id: int, **fields: Any) -> pb.UpdateDocumentRequest:  # noqa: ANN401 # fields of any kind
+def update_request(document_id: int, **fields: Any) -> pb.UpdateDocumentRequest:  # noqa: ANN401 # fields of any kind
     request = pb.UpdateDocumentRequest(document=pb.Document(document_id=document_id, **fields))
     request.update_mask.paths.extend(fields)
     return request
@@ -90,7 +90,7 @@ async def test_hidden_documents_look_nonexistent(people: People) -> None:
         scope = retriever_pb2.Scope(selection=retriever_pb2.DocumentSelection(document_ids=[document_id]))
         return [
             who.get(document_id),
-            who.unary(corpus.UpdateDocument, changed(document_id, title="Mine")),
+            who.unary(corpus.UpdateDocument, update_request(document_id, title="Mine")),
             who.unary(corpus.DeleteDocument, pb.DeleteDocumentRequest(document_id=document_id)),
             who.unary(corpus.RetryDocument, pb.RetryDocumentRequest(document_id=document_id)),
             who.put("Mine", document_id=document_id),
@@ -130,7 +130,7 @@ async def test_a_refused_change_names_the_missing_access(people: People) -> None
     for caller in (people.hr, people.reader):
         assert (await caller.get(document.document_id)).access == pb.ACCESS_READ
         for call, needed in (
-            (caller.unary(corpus.UpdateDocument, changed(document.document_id, title="Mine")), "write"),
+            (caller.unary(corpus.UpdateDocument, update_request(document.document_id, title="Mine")), "write"),
             (caller.unary(corpus.DeleteDocument, pb.DeleteDocumentRequest(document_id=document.document_id)), "write"),
             (caller.unary(corpus.RetryDocument, pb.RetryDocumentRequest(document_id=document.document_id)), "write"),
             (caller.put("Mine", document_id=document.document_id), "write"),
@@ -157,11 +157,11 @@ async def test_a_refused_change_names_the_missing_access(people: People) -> None
     mine = await people.outsider.put("Mine", collection="Payroll")
     await people.admin.put("Plans", collection="Board")
     await people.grant(people.admin, "Board", user_bob=pb.ACCESS_READ)
-    moved = people.outsider.unary(corpus.UpdateDocument, changed(mine.document_id, collection="Board"))
+    moved = people.outsider.unary(corpus.UpdateDocument, update_request(mine.document_id, collection="Board"))
     assert isinstance(await refusal(moved), PermissionDenied)
     assert (await people.outsider.get(mine.document_id)).collection == "Payroll"
     # Nor may they hide a document from themselves.
-    theirs = people.outsider.unary(corpus.UpdateDocument, changed(document.document_id, readers=["group:hr"]))
+    theirs = people.outsider.unary(corpus.UpdateDocument, update_request(document.document_id, readers=["group:hr"]))
     assert isinstance(await refusal(theirs), PermissionDenied)
     await people.outsider.unary(corpus.DeleteDocument, pb.DeleteDocumentRequest(document_id=document.document_id))
 
@@ -181,12 +181,12 @@ async def test_a_sources_acl_becomes_the_readers(people: People) -> None:
     # A new version or new metadata without an ACL leaves the readers unchanged; an ACL replaces them.
     again = await people.admin.put("Closed", document_id=closed.document_id, metadata=struct(a=1))
     assert len(again.readers) == 3
-    update = changed(closed.document_id, metadata=struct(b=2))
+    update = update_request(closed.document_id, metadata=struct(b=2))
     assert len((await people.admin.unary(corpus.UpdateDocument, update)).document.readers) == 3
-    update = changed(closed.document_id, metadata=struct(acl={"users": ["bob"]}))
+    update = update_request(closed.document_id, metadata=struct(acl={"users": ["bob"]}))
     assert list((await people.admin.unary(corpus.UpdateDocument, update)).document.readers) == ["user:bob"]
     assert await people.titles(people.hr) == {"Open"}
-    update = changed(closed.document_id, readers=[])
+    update = update_request(closed.document_id, readers=[])
     assert list((await people.admin.unary(corpus.UpdateDocument, update)).document.readers) == []
     assert await people.titles(people.hr) == {"Closed", "Open"}
 
@@ -247,7 +247,7 @@ async def test_a_watch_ends_when_the_document_is_hidden(people: People) -> None:
     watch = asyncio.create_task(people.outsider.stream(people.running.corpus.WatchDocument, request))
     await asyncio.sleep(0.3)
     await people.grant(people.admin, "Payroll", group_hr=pb.ACCESS_READ)
-    renamed = changed(document.document_id, url="https://example.org/secret")
+    renamed = update_request(document.document_id, url="https://example.org/secret")
     await people.admin.unary(people.running.corpus.UpdateDocument, renamed)
     async with asyncio.timeout(20):
         responses = await watch

@@ -320,14 +320,14 @@ async def test_wrong_fields_are_named(stack: Stack) -> None:
     ):
         with pytest.raises(CitewireError) as refused:
             await call
-        assert {each.field for each in refused.value.violations} == {
+        assert {violation.field for violation in refused.value.violations} == {
             "space.model",
             "space.revision",
             "space.dimensions",
         }
     with pytest.raises(CitewireError) as refused:
         await stack.boss.unary(corpus.PrepareSpace, pb.PrepareSpaceRequest(space=large))
-    assert [each.field for each in refused.value.violations] == ["space.dimensions"]
+    assert [violation.field for violation in refused.value.violations] == ["space.dimensions"]
 
 
 async def test_wrong_calibrations_are_named(stack: Stack) -> None:
@@ -340,7 +340,7 @@ async def test_wrong_calibrations_are_named(stack: Stack) -> None:
     )
     with pytest.raises(CitewireError) as refused:
         await stack.calibrate(OLD, wrong)
-    assert {each.field for each in refused.value.violations} == {
+    assert {violation.field for violation in refused.value.violations} == {
         f"calibration.{name}"
         for name in ("relevance_threshold", "answerable_threshold", "dense_weight", "measured_at", "report")
     }

@@ -45,7 +45,7 @@ async def test_metadata_is_checked_by_type_on_every_way_in(database: Database) -
             with pytest.raises(CitewireError) as refused:
                 await call
             assert refused.value.reason == "INVALID_FIELD"
-            assert [each.field for each in refused.value.violations] == ["metadata.stargazers_count"]
+            assert [violation.field for violation in refused.value.violations] == ["metadata.stargazers_count"]
         # Nothing was stored. A document that isn't a repository may have any metadata.
         assert (await me.get(document.document_id)).version == 1
         assert (await me.put("Note", type="capture", metadata=wrong)).metadata["stargazers_count"] == "many"

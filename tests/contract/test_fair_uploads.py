@@ -43,7 +43,7 @@ def retriever_settings() -> dict[str, int]:
 
 
 @asynccontextmanager
-async def dripping(gateway: Gateway, key: str, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
+async def stalled_uploads(gateway: Gateway, key: str, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
     """Uploads that have sent the beginning of a form and send no more; yields their readers."""
     host, port = gateway.url.removeprefix("http://").split(":")
     readers: list[asyncio.StreamReader] = []
@@ -68,7 +68,7 @@ async def dripping(gateway: Gateway, key: str, count: int) -> AsyncGenerator[lis
 async def test_stalled_uploads_of_one_organisation_keep_nobody_else_out(database: Database) -> None:
     mine, theirs = [(await key_for(database, org, "ada"))["key"] for org in ("acme", "other")]
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
-        async with dripping(gateway, mine, SLOTS) as readers:
+        async with stalled_uploads(gateway, mine, SLOTS) as readers:
             for _ in range(3):
                 response = await gateway.http.post(
                     "/v1/documents", files={"file": ("a.md", b"x")}, headers=bearer(theirs)
@@ -92,7 +92,7 @@ async def test_an_upload_slower_than_allowed_is_broken_off(database: Database) -
     key = (await key_for(database, "acme", "ada"))["key"]
     slow = {"auth": "keys", "upload_grace_seconds": 0.3}
     async with running_fakes() as fakes, running_gateway(database, fakes, **slow) as gateway:
-        async with dripping(gateway, key, 1) as (reader,), asyncio.timeout(10):
+        async with stalled_uploads(gateway, key, 1) as (reader,), asyncio.timeout(10):
             answer = await reader.readuntil(b"\r\n\r\n")
             assert b" 409 " in answer.splitlines()[0]
             assert b"UPLOAD_ABORTED" in await reader.read(2000)
@@ -202,7 +202,7 @@ async def test_a_refused_caller_is_refused_by_headers_alone_until_a_slot_is_free
             return await find(key_hash)
 
         gateway.services.identity.find = find_and_count  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
-        async with dripping(gateway, mine, 1):
+        async with stalled_uploads(gateway, mine, 1):
             looked_up.clear()
             for _ in range(3):
                 response = await gateway.http.post("/v1/documents", files=files, headers=bearer(mine))
@@ -233,7 +233,7 @@ async def test_refused_callers_are_looked_up_no_more_often_than_there_are_slots(
             )
             return response.status_code
 
-        async with dripping(gateway, mine, 2):
+        async with stalled_uploads(gateway, mine, 2):
             assert await upload() == 503
         await wait_until(lambda: gateway.services.uploads.total == 0, 20)
         gateway.services.identity.find = held_up  # pyright: ignore[reportAttributeAccessIssue] # as the store's own
@@ -257,7 +257,7 @@ async def test_a_refused_caller_waits_for_a_slot_or_the_next_refusal(
             response = await gateway.http.post("/v1/documents", files=files, headers=bearer(mine), timeout=60)
             return response.status_code
 
-        async with dripping(gateway, mine, 1):
+        async with stalled_uploads(gateway, mine, 1):
             began = time.monotonic()
             assert await upload() == 503
             assert time.monotonic() - began < BUSY_SECONDS, "the first refusal comes at once"

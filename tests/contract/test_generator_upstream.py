@@ -16,25 +16,25 @@ from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
 from waiting import wait_until
 
 
-async def refused(exchange: Exchange, status: int, **headers: str) -> None:
+async def refuse(exchange: Exchange, status: int, **headers: str) -> None:
     await exchange.head(status, "application/json", **headers)
     await exchange.send(json.dumps({"error": {"message": "secret words", "type": "x"}}).encode())
 
 
 async def fault_401(exchange: Exchange) -> None:
-    await refused(exchange, 401)
+    await refuse(exchange, 401)
 
 
 async def fault_429(exchange: Exchange) -> None:
-    await refused(exchange, 429, Retry_After="7")
+    await refuse(exchange, 429, Retry_After="7")
 
 
 async def fault_500(exchange: Exchange) -> None:
-    await refused(exchange, 500)
+    await refuse(exchange, 500)
 
 
 async def fault_529(exchange: Exchange) -> None:
-    await refused(exchange, 529)
+    await refuse(exchange, 529)
 
 
 async def stall_at_once(exchange: Exchange) -> None:

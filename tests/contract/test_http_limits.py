@@ -35,7 +35,7 @@ WHOLE = {**QUESTION, "stream": False}
 
 
 @asynccontextmanager
-async def limited(database: Database, limits: Json, **settings: object) -> AsyncGenerator[Gateway]:
+async def gateway_with_limits(database: Database, limits: Json, **settings: object) -> AsyncGenerator[Gateway]:
     async with running_fakes() as fakes:
         plans = json.dumps({"free": limits})
         async with running_gateway(database, fakes, auth="keys", plan_limits=plans, **settings) as gateway:
@@ -64,7 +64,7 @@ def items(header: str) -> dict[str, dict[str, str]]:
 
 async def test_a_runaway_script_uses_only_its_users_share(database: Database) -> None:
     limits = {"requests": {"key": 6, "user": 8, "org": 15}}
-    async with limited(database, limits) as gateway:
+    async with gateway_with_limits(database, limits) as gateway:
         first, second = await key_of(database, "acme", "ana"), await key_of(database, "acme", "ana")
         bob, eve = await key_of(database, "acme", "bob"), await key_of(database, "other", "ana")
 
@@ -99,7 +99,7 @@ async def test_a_runaway_script_uses_only_its_users_share(database: Database) ->
 
 
 async def test_simultaneous_chats_are_bounded_and_end_with_their_clients(database: Database) -> None:
-    async with limited(database, {"streams": {"user": 2, "org": 3}}) as gateway:
+    async with gateway_with_limits(database, {"streams": {"user": 2, "org": 3}}) as gateway:
         ana, bob = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
         gate = gateway.fakes.generator.log.gates["generate"] = asyncio.Event()
         running = [asyncio.create_task(gateway.http.post("/v1/chat", json=WHOLE, headers=ana)) for _ in range(2)]
@@ -128,7 +128,7 @@ async def test_simultaneous_chats_are_bounded_and_end_with_their_clients(databas
 
 async def test_tokens_are_held_before_and_settled_after(database: Database) -> None:
     """Each chat reserves 2,048 tokens and the question's, so two fit; in the end each has used 120."""
-    async with limited(database, {"tokens": {"org": 9_000, "user": 4_500, "key": None}}) as gateway:
+    async with gateway_with_limits(database, {"tokens": {"org": 9_000, "user": 4_500, "key": None}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         script = [started((1, 0)), delta("one"), completed()]
         gateway.fakes.generator.script = lambda _request: iter_of(script)
@@ -156,7 +156,7 @@ async def iter_of(messages: list[Any]) -> AsyncGenerator[Any]:
 
 
 async def test_uploads_and_their_bytes_are_bounded_before_they_are_read(database: Database) -> None:
-    async with limited(database, {"uploads": {"user": 3}, "upload-bytes": {"user": 3_000}}) as gateway:
+    async with gateway_with_limits(database, {"uploads": {"user": 3}, "upload-bytes": {"user": 3_000}}) as gateway:
         ana = await key_of(database, "acme", "ana")
 
         async def upload(size: int) -> httpx.Response:
@@ -184,7 +184,7 @@ async def test_guessed_keys_stop_at_the_gateway_and_lock_nobody_out(
         return await find(self, key_hash)
 
     monkeypatch.setattr(identity.IdentityStore, "find", counted_find)
-    async with limited(database, {}, trusted_proxies="127.0.0.0/8") as gateway:
+    async with gateway_with_limits(database, {}, trusted_proxies="127.0.0.0/8") as gateway:
         ana, late = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
 
         async def ask(headers: dict[str, str], forwarded: str = "") -> httpx.Response:
@@ -211,7 +211,7 @@ async def test_guessed_keys_stop_at_the_gateway_and_lock_nobody_out(
 
 
 async def test_without_trusted_proxies_the_header_is_ignored(database: Database) -> None:
-    async with limited(database, {}) as gateway:
+    async with gateway_with_limits(database, {}) as gateway:
         statuses: list[int] = []
         for number in range(2 * MAX_FAILED_KEYS + 2):
             headers = {"Authorization": f"Bearer {make_key().text}", "X-Forwarded-For": f"203.0.113.{number}"}
@@ -226,7 +226,7 @@ async def requests_that_pass(gateway: Gateway, headers: dict[str, str], times: i
 
 
 async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -> None:
-    async with limited(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
+    async with gateway_with_limits(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
         ana, bob = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
         second, eve = await key_of(database, "acme", "bob"), await key_of(database, "other", "eve")
         (key_id,) = [key["id"] for key in (await gateway.http.get("/v1/keys", headers=second)).json()["keys"]][-1:]
@@ -274,7 +274,7 @@ async def test_admins_limit_users_and_keys_within_the_plan(database: Database) -
 
 async def test_limits_are_deleted_with_their_key(database: Database) -> None:
     """Whether the key is revoked or deleted with its user."""
-    async with limited(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
+    async with gateway_with_limits(database, {"requests": {"user": 500, "key": 500, "org": 5000}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         await key_of(database, "acme", "bob")
         ids: dict[str, str] = {}
@@ -291,7 +291,7 @@ async def test_limits_are_deleted_with_their_key(database: Database) -> None:
 
 
 async def test_operators_set_an_organisations_limits(database: Database) -> None:
-    async with limited(database, {"requests": {"user": 500, "key": 500, "org": 2}}) as gateway:
+    async with gateway_with_limits(database, {"requests": {"user": 500, "key": 500, "org": 2}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         done = command(database, "orgs", "limit", "acme", "requests", "7", "--json", owner=False)
         assert (done.returncode, json.loads(done.stdout)["limit"]) == (0, 7), done.stderr
@@ -311,7 +311,7 @@ async def test_operators_set_an_organisations_limits(database: Database) -> None
 
 
 async def test_limits_are_shown_with_their_usage(database: Database) -> None:
-    async with limited(database, {"requests": {"user": 50}, "tokens": {"key": None}}) as gateway:
+    async with gateway_with_limits(database, {"requests": {"user": 50}, "tokens": {"key": None}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         assert (await gateway.http.post("/v1/chat", json=WHOLE, headers=ana)).status_code == 200
         answer = (await gateway.http.get("/v1/limits", headers=ana)).json()
@@ -326,7 +326,7 @@ async def test_limits_are_shown_with_their_usage(database: Database) -> None:
 
 @pytest.mark.parametrize("away", [Unavailable, DeadlineExceeded])
 async def test_limits_are_shown_while_the_retriever_is_down(database: Database, away: type[CitewireError]) -> None:
-    async with limited(database, {"requests": {"user": 50}}) as gateway:
+    async with gateway_with_limits(database, {"requests": {"user": 50}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         gateway.fakes.corpus.storage = away("no answer", reason="SERVICE_UNAVAILABLE")
         answer = await gateway.http.get("/v1/limits", headers=ana)
@@ -338,7 +338,7 @@ async def test_limits_are_shown_while_the_retriever_is_down(database: Database, 
 
 
 async def test_the_retriever_reports_and_limits_stored_bytes(database: Database) -> None:
-    async with limited(database, {}) as gateway:
+    async with gateway_with_limits(database, {}) as gateway:
         ana = await key_of(database, "acme", "ana")
         gateway.fakes.corpus.storage = corpus_pb2.GetStorageResponse(user_bytes=5, org_bytes=70, org_limit_bytes=100)
         shown = (await gateway.http.get("/v1/limits", headers=ana)).json()["limits"]
@@ -369,7 +369,7 @@ async def test_without_authentication_there_are_no_limits(database: Database) ->
 
 
 async def test_each_operation_of_a_batch_counts_as_a_request(database: Database) -> None:
-    async with limited(database, {"requests": {"user": 4}}) as gateway:
+    async with gateway_with_limits(database, {"requests": {"user": 4}}) as gateway:
         ada = await key_of(database, "acme", "ada")
         operations = [{"op": "delete", "id": number} for number in range(1, 7)]
         batch = await gateway.http.post("/v1/documents:batch", json={"operations": operations}, headers=ada)

@@ -159,10 +159,13 @@ async def test_conversations_are_searched_and_come_in_pages(gateway: Gateway) ->
     for question in ("Which meal did I save?", "What grew?", "Another MEAL, please?", "A meal for two?"):
         await gateway.http.post("/v1/chat", json={"question": question})
     listed = (await gateway.http.get("/v1/conversations", params={"q": "meal", "page_size": 2})).json()
-    assert [each["title"] for each in listed["conversations"]] == ["A meal for two?", "Another MEAL, please?"]
+    assert [conversation["title"] for conversation in listed["conversations"]] == [
+        "A meal for two?",
+        "Another MEAL, please?",
+    ]
     rest = {"q": "meal", "page_size": 2, "page_token": listed["next_page_token"]}
     last = (await gateway.http.get("/v1/conversations", params=rest)).json()
-    assert [each["title"] for each in last["conversations"]] == ["Which meal did I save?"]
+    assert [conversation["title"] for conversation in last["conversations"]] == ["Which meal did I save?"]
     assert last["next_page_token"] == ""
     by_answer = (await gateway.http.get("/v1/conversations", params={"q": "revenue grew"})).json()["conversations"]
     assert len(by_answer) == 4

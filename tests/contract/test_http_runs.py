@@ -59,7 +59,7 @@ async def fakes() -> AsyncIterator[Fakes]:
 
 
 @asynccontextmanager
-async def asked(gateway: Gateway, words: int, **more: object) -> AsyncGenerator[tuple[str, list[Frame]]]:
+async def begun_run(gateway: Gateway, words: int, **more: object) -> AsyncGenerator[tuple[str, list[Frame]]]:
     """Asks, and yields the run's id and its frames once so many words have come; the reader leaves at the end."""
     async with gateway.http.stream("POST", "/v1/chat", json={**QUESTION, **more}) as response:
         assert response.status_code == 200
@@ -87,7 +87,7 @@ async def test_an_answer_goes_on_and_is_resumed_on_another_gateway(database: Dat
     before = ends()
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as first, running_gateway(database, fakes) as second:
-        async with asked(first, words=7, grace_seconds=15) as (run, seen):
+        async with begun_run(first, words=7, grace_seconds=15) as (run, seen):
             pass
         reading = asyncio.create_task(resume(second, run, seen[-1].id))
         await asyncio.sleep(0.6)
@@ -108,7 +108,7 @@ async def test_an_answer_goes_on_and_is_resumed_on_another_gateway(database: Dat
 async def test_a_reader_who_leaves_stops_a_run_without_grace(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as gateway:
-        async with asked(gateway, words=7) as (run, _):
+        async with begun_run(gateway, words=7) as (run, _):
             pass
         left = time.monotonic()
         await until_rows(database, STATES, [("cancelled", "client")])
@@ -122,7 +122,7 @@ async def test_a_reader_who_leaves_stops_a_run_without_grace(database: Database,
 async def test_a_run_without_a_reader_stops_after_its_grace_period(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as gateway:
-        async with asked(gateway, words=7, grace_seconds=1) as (run, seen):
+        async with begun_run(gateway, words=7, grace_seconds=1) as (run, seen):
             pass
         left = time.monotonic()
         await until_rows(database, STATES, [("cancelled", "client")])
@@ -141,7 +141,7 @@ async def test_a_run_without_a_reader_stops_after_its_grace_period(database: Dat
 async def test_a_reader_elsewhere_keeps_a_run_alive(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as first, running_gateway(database, fakes) as second:
-        async with asked(first, words=7, grace_seconds=1) as (run, seen):
+        async with begun_run(first, words=7, grace_seconds=1) as (run, seen):
             reading = asyncio.create_task(resume(second, run, seen[-1].id))
             await until_rows(database, "SELECT count(read_at) FROM chat.exchanges", [(1,)])
         await asyncio.sleep(4)
@@ -153,7 +153,7 @@ async def test_a_reader_elsewhere_keeps_a_run_alive(database: Database, fakes: F
 async def test_a_detached_run_needs_no_reader(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as gateway:
-        async with asked(gateway, words=7, detach=True) as (run, seen):
+        async with begun_run(gateway, words=7, detach=True) as (run, seen):
             pass
         await asyncio.sleep(1)
         answer.go_on.set()
@@ -189,7 +189,7 @@ async def test_a_run_is_stopped_from_another_gateway(database: Database, fakes: 
 async def test_a_run_without_grace_is_stopped_too(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = answer = SlowAnswer(free=7)
     async with running_gateway(database, fakes) as first, running_gateway(database, fakes) as second:
-        async with asked(first, words=7) as (run, _):
+        async with begun_run(first, words=7) as (run, _):
             assert (await second.http.post(f"/v1/chat/{run}/cancel")).json()["state"] == "running"
             await wait_until(lambda: answer.stopped_at is not None)
 
@@ -218,7 +218,7 @@ async def test_a_run_whose_gateway_is_gone_is_lost(
                 await back.wait()
             return await watch(self, runs, lease_seconds)
 
-        async with asked(first, words=7, grace_seconds=15) as (run, seen):
+        async with begun_run(first, words=7, grace_seconds=15) as (run, seen):
             await until_rows(database, "SELECT max(last_sequence) FROM chat.run_events", [(9,)])
             monkeypatch.setattr(RunStore, "watch", watch_again)
             await gone.wait()  # otherwise it would renew the lease before the other gateway looks
@@ -297,7 +297,7 @@ async def test_nobody_else_reads_or_stops_a_run(database: Database, fakes: Fakes
         made = await gateway.http.post("/v1/keys", json={"scopes": ["read"]}, headers=people["bob"])
         people["reader"] = bearer(made.json()["key"])
         gateway.http.headers.update(people["bob"])
-        async with asked(gateway, words=7, grace_seconds=15) as (run, _):
+        async with begun_run(gateway, words=7, grace_seconds=15) as (run, _):
             await until_rows(database, "SELECT max(last_sequence) FROM chat.run_events", [(9,)])
             for user, status in (("ada", 404), ("mallory", 404), ("reader", 403)):
                 for method, what in (("GET", "events"), ("POST", "cancel")):

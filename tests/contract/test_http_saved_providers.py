@@ -41,10 +41,10 @@ async def put(gateway: Gateway, path: str, body: Json) -> Json:
     return response.json()
 
 
-async def saved(gateway: Gateway) -> dict[str, bool]:
+async def saved_providers(gateway: Gateway) -> dict[str, bool]:
     """The saved providers' names, and whether they are active."""
     listed = (await gateway.http.get("/v1/providers")).json()["providers"]
-    return {f"{each['type']}/{each['scope']}/{each['name']}": each["active"] for each in listed}
+    return {f"{provider['type']}/{provider['scope']}/{provider['name']}": provider["active"] for provider in listed}
 
 
 async def asked_model(gateway: Gateway) -> str:
@@ -58,7 +58,7 @@ async def test_one_of_several_is_active_until_another_is_activated(gateway: Gate
     assert (first["name"], first["active"]) == ("default", True)
     second = await put(gateway, "chat/work", own("two", fallbacks=[{"provider": "openai"}, {"model": "extractive"}]))
     assert (second["name"], second["active"], len(second["fallbacks"])) == ("work", False, 2)
-    assert await saved(gateway) == {"chat/user/default": True, "chat/user/work": False}
+    assert await saved_providers(gateway) == {"chat/user/default": True, "chat/user/work": False}
     assert await asked_model(gateway) == "one"
 
     activated = await gateway.http.post("/v1/providers/chat/work:activate")
@@ -71,7 +71,7 @@ async def test_one_of_several_is_active_until_another_is_activated(gateway: Gate
     assert (shown["has_key"], shown["has_api_base"], shown["test"]["ok"]) == (True, True, True)
     again = await gateway.http.post("/v1/providers/chat/work:activate")
     assert again.json()["active"]
-    assert await saved(gateway) == {"chat/user/work": True, "chat/user/default": False}
+    assert await saved_providers(gateway) == {"chat/user/work": True, "chat/user/default": False}
 
 
 async def test_a_saved_provider_is_tested_active_or_not(gateway: Gateway) -> None:
@@ -87,7 +87,9 @@ async def test_a_saved_provider_is_tested_active_or_not(gateway: Gateway) -> Non
         assert (await gateway.http.get(f"/v1/providers/{path}")).json()["test"] == expected, "the result must be stored"
         fakes.sealing.test = common_pb2.ProviderTest(tried=True, ok=True, text="The provider answered.", status=200)
         assert (await gateway.http.post(f"/v1/providers/{path}:test")).json()["test"]["ok"] is True
-    assert await saved(gateway) == {"chat/user/default": True, "chat/user/work": False}, "nothing else has changed"
+    assert await saved_providers(gateway) == {"chat/user/default": True, "chat/user/work": False}, (
+        "nothing else has changed"
+    )
     missing = await gateway.http.post("/v1/providers/chat/other:test")
     assert (missing.status_code, missing.json()["reason"]) == (404, "PROVIDER_NOT_FOUND")
 
@@ -102,7 +104,7 @@ async def test_saving_replaces_the_provider_of_that_name(gateway: Gateway) -> No
     assert (await put(gateway, "chat", own("b3")))["name"] == "b"  # the route without a name is the active one's
     assert (await put(gateway, "chat/a?activate=true", own("a3")))["active"]
     assert await asked_model(gateway) == "a3"
-    assert await saved(gateway) == {"chat/user/a": True, "chat/user/b": False}
+    assert await saved_providers(gateway) == {"chat/user/a": True, "chat/user/b": False}
     assert (await gateway.http.get("/v1/providers/chat/b")).json()["model"] == "b3"
 
 
@@ -114,9 +116,9 @@ async def test_types_and_owners_are_separate(gateway: Gateway) -> None:
     assert await asked_model(gateway) == "org-x"  # the user's isn't active, so the organisation's counts
     assert (await gateway.http.post("/v1/providers/chat/x:activate")).json()["scope"] == "user"
     assert await asked_model(gateway) == "user-x"
-    assert await saved(gateway) == {"chat/user/x": True, "chat/org/x": True, "embedding/user/x": True}
+    assert await saved_providers(gateway) == {"chat/user/x": True, "chat/org/x": True, "embedding/user/x": True}
     page = (await gateway.http.get("/v1/providers", params={"q": "user-x", "page_size": 1})).json()
-    assert ([each["model"] for each in page["providers"]], page["next_page_token"]) == (["user-x"], "")
+    assert ([provider["model"] for provider in page["providers"]], page["next_page_token"]) == (["user-x"], "")
 
 
 async def test_a_caller_returns_to_the_servers_provider(gateway: Gateway) -> None:
@@ -141,9 +143,9 @@ async def test_deleting_activates_nothing(gateway: Gateway) -> None:
     for name in ("a", "b", "c"):
         await put(gateway, f"chat/{name}?activate=true", own(name))
     assert (await gateway.http.delete("/v1/providers/chat/a")).status_code == 204
-    assert await saved(gateway) == {"chat/user/c": True, "chat/user/b": False}
+    assert await saved_providers(gateway) == {"chat/user/c": True, "chat/user/b": False}
     assert (await gateway.http.delete("/v1/providers/chat")).status_code == 204
-    assert await saved(gateway) == {"chat/user/b": False}
+    assert await saved_providers(gateway) == {"chat/user/b": False}
     assert await asked_model(gateway) == ""
     assert (await gateway.http.get("/v1/providers/chat")).status_code == 404
     assert (await gateway.http.delete("/v1/providers/chat/b")).status_code == 204

@@ -68,7 +68,7 @@ async def test_a_shared_conversation_can_only_be_read_until_it_is_unshared(peopl
     assert read["user"] == "bob"
     assert ANSWER in (await people.call("eve", "GET", f"{path}/export?format=markdown")).text
     listed = (await people.call("eve", "GET", "/v1/conversations?shared=true")).json()["conversations"]
-    assert [each["id"] for each in listed] == [conversation]
+    assert [entry["id"] for entry in listed] == [conversation]
     assert (await people.call("ada", "GET", path)).status_code == 404
     assert (await people.call("mallory", "GET", path)).status_code == 404
     for method, where, body in (

@@ -62,7 +62,7 @@ VERIFIED: dict[str, Callable[[Any], list[Json]]] = {
 """The sentences' verdicts in an answer, for each dialect that has verdicts."""
 
 
-async def verified(gateway: Gateway, way: str, **fields: object) -> list[Json]:
+async def verdicts_of(gateway: Gateway, way: str, **fields: object) -> list[Json]:
     path, body = WAYS[way]
     answer = await gateway.http.post(path, json=body | fields)
     assert answer.status_code == 200, answer.text
@@ -81,11 +81,11 @@ def fail(*_: object) -> None:
 async def test_a_fault_in_a_passage_is_reported_and_counted(
     gateway: Gateway, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert [each["verdict"] for each in await verified(gateway, way)] == ["supported", "supported"]
+    assert [citation["verdict"] for citation in await verdicts_of(gateway, way)] == ["supported", "supported"]
     before = failures("fault")
     monkeypatch.setattr(verifier, "compare", fail)
-    seen = await verified(gateway, way)
-    assert [(each["index"], each["verdict"], each["sentence_verdict"]) for each in seen] == [
+    seen = await verdicts_of(gateway, way)
+    assert [(citation["index"], citation["verdict"], citation["sentence_verdict"]) for citation in seen] == [
         (1, "unverified", "unverified"),
         (2, "unverified", "unverified"),
     ]
@@ -99,7 +99,7 @@ async def test_a_fault_between_marker_and_end_of_sentence_hides_no_citation(
 ) -> None:
     monkeypatch.setattr(Segmenter, method, fail)
     before = failures("fault")
-    seen = {each["index"]: each["verdict"] for each in await verified(gateway, way)}
+    seen = {citation["index"]: citation["verdict"] for citation in await verdicts_of(gateway, way)}
     assert seen[2] == "unverified"
     assert seen.keys() == {1, 2}
     assert failures("fault") == before + 1
@@ -116,9 +116,9 @@ async def test_too_little_time_is_reported_and_counted(
     monkeypatch.setattr(verification, "MAX_SECONDS", 0.1)
     before = failures("time")
     started = time.monotonic()
-    seen = await verified(gateway, way)
+    seen = await verdicts_of(gateway, way)
     assert time.monotonic() - started < 5
-    assert [(each["index"], each["verdict"]) for each in seen] == [(1, "unverified"), (2, "unverified")]
+    assert [(citation["index"], citation["verdict"]) for citation in seen] == [(1, "unverified"), (2, "unverified")]
     assert failures("time") == before + 1
 
 
@@ -129,10 +129,10 @@ async def test_sentences_beyond_the_limit_are_reported_and_counted(
     text = "It is so [ref:1]. " * (MAX_RESULTS + 100) + "They go [ref:2]. They go [ref:3]."
     model.script = (text,)
     before = failures("limit")
-    seen = await verified(gateway, way)
-    rest = [each for each in seen if each["verdict"] == "unverified"]
-    assert [each["index"] for each in rest] == [1, 2, 3]
-    assert {(each["sentence"]["start"], each["sentence"]["end"]) for each in rest} == {
+    seen = await verdicts_of(gateway, way)
+    rest = [citation for citation in seen if citation["verdict"] == "unverified"]
+    assert [citation["index"] for citation in rest] == [1, 2, 3]
+    assert {(citation["sentence"]["start"], citation["sentence"]["end"]) for citation in rest} == {
         (18 * MAX_RESULTS, len(text) - len(" [ref:3]."))
     }
     assert len(seen) == MAX_RESULTS + 3
@@ -146,7 +146,7 @@ async def test_citations_of_a_sentence_beyond_the_limit_are_reported_and_counted
     gateway.fakes.retriever.results = [result(number, text=PASSAGE) for number in numbers]
     model.script = (f"Refunds take 14 days [ref:{', '.join(map(str, numbers))}].",)
     before = failures("limit")
-    seen = await verified(gateway, "native", top_k=len(numbers))
-    assert [each["verdict"] for each in seen] == ["supported"] * MAX_CITED + ["unverified"] * 3
-    assert {each["sentence_verdict"] for each in seen} == {"supported"}
+    seen = await verdicts_of(gateway, "native", top_k=len(numbers))
+    assert [citation["verdict"] for citation in seen] == ["supported"] * MAX_CITED + ["unverified"] * 3
+    assert {citation["sentence_verdict"] for citation in seen} == {"supported"}
     assert failures("limit") == before + 1

@@ -84,7 +84,7 @@ async def test_a_vector_store_is_a_collection_by_its_name(gateway: Gateway, clie
     assert (store.id, store.name, store.status) == ("reports/2025", "reports/2025", "completed")
     assert (await client.vector_stores.retrieve("reports/2025")).file_counts.total == 0
     await client.vector_stores.create(name="notes")
-    assert {each.id async for each in client.vector_stores.list(limit=1)} == {"notes", "reports/2025"}
+    assert {store.id async for store in client.vector_stores.list(limit=1)} == {"notes", "reports/2025"}
     for refused in ({"metadata": {"a": "b"}}, {"expires_after": {"anchor": "last_active_at", "days": 1}}):
         changes: Any = refused
         with pytest.raises(openai.UnprocessableEntityError) as caught:

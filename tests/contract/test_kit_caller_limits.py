@@ -58,7 +58,7 @@ def limits(plans: str = PLANS, *, unlimited: frozenset[str] = frozenset()) -> Ca
 
 
 @asynccontextmanager
-async def limited(servicer: EchoServicer, plans: str = PLANS) -> AsyncGenerator[RunningEchoService]:
+async def echo_service_with_limits(servicer: EchoServicer, plans: str = PLANS) -> AsyncGenerator[RunningEchoService]:
     async with running_echo_service(servicer, make_settings(auth="keys"), callers=limits(plans)) as running:
         yield running
 
@@ -68,7 +68,7 @@ async def echo(running: RunningEchoService, tenant: Tenant) -> str:
         return (await client.unary(running.stub.unary, text("hello"), timeout=20)).value
 
 
-async def refused(running: RunningEchoService, tenant: Tenant) -> CitewireError:
+async def refusal_of(running: RunningEchoService, tenant: Tenant) -> CitewireError:
     with pytest.raises(CitewireError) as caught:
         await echo(running, tenant)
     assert caught.value.reason == "RATE_LIMITED"
@@ -76,15 +76,15 @@ async def refused(running: RunningEchoService, tenant: Tenant) -> CitewireError:
 
 
 async def test_a_runaway_caller_is_stopped_by_the_limits_of_key_user_and_organisation() -> None:
-    async with limited(EchoServicer()) as running:
+    async with echo_service_with_limits(EchoServicer()) as running:
         for _ in range(3):
             await echo(running, ADA)
-        assert (await refused(running, ADA)).metadata["limit"] == "requests-key"
+        assert (await refusal_of(running, ADA)).metadata["limit"] == "requests-key"
         await echo(running, ADAS_OTHER_KEY)
-        assert (await refused(running, ADAS_OTHER_KEY)).metadata["limit"] == "requests-user"
+        assert (await refusal_of(running, ADAS_OTHER_KEY)).metadata["limit"] == "requests-user"
         for _ in range(2):
             await echo(running, BOB)
-        error = await refused(running, BOB)
+        error = await refusal_of(running, BOB)
         assert (error.metadata["limit"], error.metadata["quota"], error.metadata["window_seconds"]) == (
             "requests-org", "6", "60",
         )  # fmt: skip
@@ -95,7 +95,7 @@ async def test_a_runaway_caller_is_stopped_by_the_limits_of_key_user_and_organis
 
 async def test_any_grpc_client_can_read_when_to_retry() -> None:
     """Without our client, from the status and RetryInfo in its details."""
-    async with limited(EchoServicer(), '{"free": {"requests": {"user": 0}}}') as running:
+    async with echo_service_with_limits(EchoServicer(), '{"free": {"requests": {"user": 0}}}') as running:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             with use_tenant(BOB):
                 await running.stub.unary(text("hello"), timeout=20)
@@ -118,7 +118,7 @@ async def test_streams_count_while_they_run_and_until_the_caller_leaves() -> Non
         await gate.wait()
 
     plans = '{"free": {"requests": {"key": null, "user": null, "org": null}, "streams": {"key": null, "user": 2}}}'
-    async with limited(EchoServicer(server_stream=slow), plans) as running:
+    async with echo_service_with_limits(EchoServicer(server_stream=slow), plans) as running:
 
         async def listen() -> None:
             with use_tenant(BOB):
@@ -147,12 +147,12 @@ async def test_tokens_of_a_call_count_against_the_next() -> None:
         return text("done")
 
     plans = PLANS.replace('"requests": {"key": 3, "user": 4, "org": 6}, ', "")
-    async with limited(EchoServicer(unary=spend), plans) as running:
+    async with echo_service_with_limits(EchoServicer(unary=spend), plans) as running:
         await echo(running, ADA)
-        assert (await refused(running, ADA)).metadata["limit"] == "tokens-user"
+        assert (await refusal_of(running, ADA)).metadata["limit"] == "tokens-user"
         await echo(running, BOB)
         await echo(running, Tenant("acme", "cem", "free"))
-        assert (await refused(running, Tenant("acme", "dan", "free"))).metadata["limit"] == "tokens-org"
+        assert (await refusal_of(running, Tenant("acme", "dan", "free"))).metadata["limit"] == "tokens-org"
         await echo(running, EVE)
 
 

@@ -237,8 +237,8 @@ async def test_the_semantic_path_is_forty_similar_and_ten_recent_not_refilled(me
         )
         results = (await me.unary(me.running.retriever.Search, request)).results
         assert all(result.chunk.chunk_index == (0 if result.recent else 1) for result in results)
-        return [each.chunk.title for each in results if not each.recent], [
-            each.chunk.title for each in results if each.recent
+        return [result.chunk.title for result in results if not result.recent], [
+            result.chunk.title for result in results if result.recent
         ]
 
     similar, recent = await find_titles(None, 0.15)

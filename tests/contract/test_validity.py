@@ -63,7 +63,7 @@ async def titles_of(caller: Caller, scope: pb.Scope | None = None, **fields: Any
     return {result.chunk.title for result in response.results}
 
 
-async def listed(caller: Caller, **fields: Any) -> set[str]:  # noqa: ANN401 # any fields
+async def list_titles(caller: Caller, **fields: Any) -> set[str]:  # noqa: ANN401 # any fields
     request = corpus_pb2.ListDocumentsRequest(**fields)
     response = await caller.unary(caller.running.corpus.ListDocuments, request)
     return {document.title for document in response.documents}
@@ -120,7 +120,7 @@ async def test_contexts_plans_and_lists_show_what_is_valid(me: Caller, rows: Cor
         bounds: dict[str, Any] = {"any_validity": scope.any_validity}
         if scope.HasField("as_of"):
             bounds["as_of"] = scope.as_of
-        assert await listed(me, **bounds) == titles
+        assert await list_titles(me, **bounds) == titles
 
 
 async def test_a_document_is_valid_from_its_first_moment_and_before_its_last(me: Caller, rows: CorpusRows) -> None:
@@ -134,7 +134,7 @@ async def test_a_document_is_valid_from_its_first_moment_and_before_its_last(me:
     step = timedelta(microseconds=1)
     for moment, valid in ((start - step, False), (start, True), (end - step, True), (end, False)):
         assert bool(await titles_of(me, pb.Scope(as_of=at(moment)))) is valid, moment
-        assert bool(await listed(me, as_of=at(moment))) is valid, moment
+        assert bool(await list_titles(me, as_of=at(moment))) is valid, moment
     assert (await me.get(document_id)).valid_until.ToJsonString() == "2026-10-25T01:30:00Z"
 
 
@@ -145,7 +145,7 @@ async def test_a_document_expires_between_searches(me: Caller, rows: CorpusRows)
     assert await titles_of(me) == {"t"}
 
     async def gone() -> bool:
-        return not (await titles_of(me) or await listed(me))
+        return not (await titles_of(me) or await list_titles(me))
 
     await wait_until(gone)
 
@@ -169,5 +169,5 @@ async def test_bounds_are_stored_changed_and_removed(me: Caller) -> None:
     stored = await change(stored.document_id, valid_from=None)
     assert (stored.HasField("valid_from"), stored.valid_until.ToDatetime(UTC)) == (False, moment + DAY)
     with pytest.raises(CitewireError) as caught:
-        await listed(me, as_of=at(moment), any_validity=True)
+        await list_titles(me, as_of=at(moment), any_validity=True)
     assert caught.value.violations[0].field == "any_validity"

@@ -39,15 +39,15 @@ CODE = {"index": 3, "document_id": 5, "file_name": "a.py", "snippet": "def f():"
 PROSE = {"index": 4, "document_id": 6, "file_name": "b.md", "snippet": "Text.", "section": "One > Two", "start_line": 8}
 
 
-def verified(index: int, start: int, end: int, verdict: str, quote: str = "") -> dict[str, object]:
+def verified_event(index: int, start: int, end: int, verdict: str, quote: str = "") -> dict[str, object]:
     sentence = {"start": start, "end": end}
     return {"index": index, "sentence": sentence, "verdict": verdict, "sentence_verdict": verdict, "quote": quote}
 
 
 VERIFIED = [
-    verified(1, 0, 24, "partial", "Abroad it is 62 euros."),
-    verified(3, 0, 24, "partial"),
-    verified(4, 0, 24, "partial"),
+    verified_event(1, 0, 24, "partial", "Abroad it is 62 euros."),
+    verified_event(3, 0, 24, "partial"),
+    verified_event(4, 0, 24, "partial"),
 ]
 USAGE = {"embedding_tokens": 5, "prompt_tokens": 10, "completion_tokens": 4}
 ANSWER = (

@@ -25,11 +25,11 @@ from fake_library import FakeLibrary
 NAMES = [f"{folder}{name}{ending}" for folder in ("", "a/", "b/") for name in "xy" for ending in (".md", ".txt")]
 
 
-def synced(name: str, content: str, url: str = "", readers: tuple[str, ...] = ()) -> SyncFile:
+def sync_file(name: str, content: str, url: str = "", readers: tuple[str, ...] = ()) -> SyncFile:
     return SyncFile(Source(Path("/f") / name, name, Path("/f")), content, url, readers)
 
 
-def stored(number: int, name: str, content: str, **more: object) -> JsonObject:
+def stored_document(number: int, name: str, content: str, **more: object) -> JsonObject:
     return {"id": number, "file_name": name, "sha256": content, "status": "ready", "readers": [], **more}
 
 
@@ -44,9 +44,9 @@ contents = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["1", "2", "3
 def test_a_plan_makes_the_library_equal_to_the_folder(
     before: dict[str, str], after: dict[str, str], doubled: list[str]
 ) -> None:
-    documents = [stored(number, name, content) for number, (name, content) in enumerate(before.items(), 10)]
-    documents += [stored(number, name, "old") for number, name in enumerate(doubled, 100) if name in before]
-    plan = compare({name: synced(name, content) for name, content in after.items()}, documents, nothing_unseen)
+    documents = [stored_document(number, name, content) for number, (name, content) in enumerate(before.items(), 10)]
+    documents += [stored_document(number, name, "old") for number, name in enumerate(doubled, 100) if name in before]
+    plan = compare({name: sync_file(name, content) for name, content in after.items()}, documents, nothing_unseen)
     library = {
         int(str(document["id"])): (str(document["file_name"]), str(document["sha256"])) for document in documents
     }
@@ -67,14 +67,17 @@ def test_a_plan_makes_the_library_equal_to_the_folder(
 
 
 def test_documents_that_cannot_be_seen_now_stay() -> None:
-    documents = [stored(1, "share/a.md", "1"), stored(2, "shared.md", "2")]
+    documents = [stored_document(1, "share/a.md", "1"), stored_document(2, "shared.md", "2")]
     plan = compare({}, documents, lambda path: path.startswith("share/"))
     assert [document["id"] for document in plan.vanished] == [2]
 
 
 def test_descriptions_are_compared_too() -> None:
-    files = {"a.md": synced("a.md", "1", url="https://w/a.md", readers=("group:hr",)), "b.md": synced("b.md", "2")}
-    documents = [stored(1, "a.md", "1"), stored(2, "b.md", "old", url="https://w/b.md")]
+    files = {
+        "a.md": sync_file("a.md", "1", url="https://w/a.md", readers=("group:hr",)),
+        "b.md": sync_file("b.md", "2"),
+    }
+    documents = [stored_document(1, "a.md", "1"), stored_document(2, "b.md", "old", url="https://w/b.md")]
     plan = compare(files, documents, nothing_unseen)
     assert [file.source.name for file, _ in plan.redescribed] == ["a.md", "b.md"]
     assert [file.source.name for file in plan.changed] == ["b.md"]

@@ -187,7 +187,7 @@ async def test_an_answer_without_a_file_is_reported_by_its_status_only(status: i
     assert (error.reason, str(status) in error.message, "secret" in error.message) == ("SOURCE_FAILED", True, False)
 
 
-async def attacked(behave: Behaviour, seconds: float = 10) -> CitewireError:
+async def refusal_by(behave: Behaviour, seconds: float = 10) -> CitewireError:
     async with RawUpstream(behave).running() as base:
         return await refusal(f"{base}/a.bin", seconds=seconds)
 
@@ -226,7 +226,7 @@ async def declared(exchange: Exchange) -> None:
 async def test_a_file_beyond_the_limit_is_refused_at_the_limit(behave: Behaviour) -> None:
     tracemalloc.start()
     try:
-        error = await attacked(behave)
+        error = await refusal_by(behave)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -256,7 +256,7 @@ async def dripping_head(exchange: Exchange) -> None:
 @pytest.mark.parametrize("behave", [dripping, silent, dripping_head])
 async def test_a_slow_server_is_abandoned_in_time(behave: Behaviour) -> None:
     started = time.monotonic()
-    error = await attacked(behave, seconds=0.5)
+    error = await refusal_by(behave, seconds=0.5)
     assert (error.reason, time.monotonic() - started < 5) == ("SOURCE_FAILED", True)
 
 
@@ -307,7 +307,7 @@ WHOLE = gzip.compress(bytes(range(256)) * 100)
     ids=["cut", "reset", "nonsense", "chunks", "gzip cut", "two members", "no gzip", "brotli", "endless members"],
 )
 async def test_an_incomplete_or_malformed_file_is_refused(behave: Behaviour) -> None:
-    error = await attacked(behave)
+    error = await refusal_by(behave)
     assert (error.code, error.reason) == (Code.INVALID_ARGUMENT, "SOURCE_FAILED")
     assert error.violations[0].field == "source_url"
 

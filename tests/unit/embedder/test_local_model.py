@@ -34,7 +34,7 @@ TEXTS = ("the cat sat on a mat .", "dogs ran", "a", "the dog ran far on the mats
 
 
 @asynccontextmanager
-async def loaded(path: Path, precision: Precision = Precision.FP32) -> AsyncGenerator[LocalModel]:
+async def loaded_model(path: Path, precision: Precision = Precision.FP32) -> AsyncGenerator[LocalModel]:
     model = LocalModel("tiny", read_directory(path), precision=precision, threads=1)
     try:
         await model.load()
@@ -44,7 +44,7 @@ async def loaded(path: Path, precision: Precision = Precision.FP32) -> AsyncGene
 
 
 async def embed(path: Path, texts: Sequence[str] = TEXTS, precision: Precision = Precision.FP32) -> Vectors:
-    async with loaded(path, precision) as model:
+    async with loaded_model(path, precision) as model:
         return await model.embed(await model.tokenise(texts, Purpose.DOCUMENT))
 
 
@@ -91,7 +91,7 @@ async def test_weights_stored_in_half_precision_are_read(tmp_path: Path) -> None
 
 async def test_a_texts_vector_does_not_depend_on_the_batch(tmp_path: Path) -> None:
     write_model(tmp_path, TinyModel())
-    async with loaded(tmp_path) as model:
+    async with loaded_model(tmp_path) as model:
         texts = await model.tokenise(TEXTS, Purpose.DOCUMENT)
         together = await model.embed(texts)
         for text, vector in zip(texts, together, strict=True):
@@ -172,7 +172,7 @@ def write_export(path: Path, *, pooled_inside: bool) -> Weights:
 async def test_an_onnx_export_of_an_unknown_architecture_is_served_and_pooled(tmp_path: Path, pooling: str) -> None:
     weights = write_export(tmp_path, pooled_inside=False)
     write_pooling(tmp_path, pooling)
-    async with loaded(tmp_path) as model:
+    async with loaded_model(tmp_path) as model:
         texts = await model.tokenise(TEXTS, Purpose.DOCUMENT)
         vectors = await model.embed(texts)
         assert model.info.space.dimensions == WIDTH
@@ -183,7 +183,7 @@ async def test_an_onnx_export_of_an_unknown_architecture_is_served_and_pooled(tm
 
 async def test_an_onnx_export_that_pools_itself_is_normalised_only(tmp_path: Path) -> None:
     weights = write_export(tmp_path, pooled_inside=True)
-    async with loaded(tmp_path) as model:
+    async with loaded_model(tmp_path) as model:
         (text,) = await model.tokenise(["the cat sat on a mat"], Purpose.DOCUMENT)  # 8 tokens: nothing is padded
         (vector,) = await model.embed([text])
     words = weights["embeddings.word_embeddings.weight"]

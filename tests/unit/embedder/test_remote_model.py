@@ -63,7 +63,7 @@ def status(code: int, body: object = None, **headers: str) -> Reply:
     return lambda _: web.json_response(body or {"error": {"message": "no"}}, status=code, headers=headers)
 
 
-def recorded(path: Path, code: int = 200) -> Reply:
+def recorded_reply(path: Path, code: int = 200) -> Reply:
     return lambda _: web.Response(body=path.read_bytes(), status=code, content_type="application/json")
 
 
@@ -330,7 +330,7 @@ async def test_openais_recorded_answers(upstream: Upstream, shared_data: Path) -
     body = json.loads(whole.read_bytes())
     expected = np.frombuffer(base64.b64decode(body["data"][0]["embedding"]), "<f4")
     ledger = MemoryLedger()
-    upstream.replies = [recorded(whole), recorded(missing, 404)]
+    upstream.replies = [recorded_reply(whole), recorded_reply(missing, 404)]
     async with model_at(upstream.url, kind="openai", model="text-embedding-ada-002", ledger=ledger) as model:
         rows, tokens = await embed(model, ["Tell me a joke about opentelemetry"])
         assert np.allclose(rows[0], expected, atol=1e-6)
@@ -346,7 +346,7 @@ async def test_openais_recorded_answers(upstream: Upstream, shared_data: Path) -
 async def test_ollamas_recorded_answers(upstream: Upstream, shared_data: Path) -> None:
     folder = shared_data / "provider-transcripts" / "ollama"
     whole, missing = folder / "200-json-embeddings-1.json", folder / "constructed-404-model-not-found.json"
-    upstream.replies = [recorded(whole), recorded(missing, 404)]
+    upstream.replies = [recorded_reply(whole), recorded_reply(missing, 404)]
     numbers = np.array(json.loads(whole.read_bytes())["embedding"])
     async with model_at(upstream.url, kind="ollama", model="llama3") as model:
         rows, _ = await embed(model, ["all-minilm"])

@@ -99,7 +99,7 @@ async def test_a_call_that_ends_early_has_read_the_best_not_the_longest(
     async with reranker(model_path) as model:
         await model.rerank(QUERY, DOCUMENTS)
         for batches in (1, 2, 3, 5):
-            ranking = await stopped(model, batches)
+            ranking = await stopped_call(model, batches)
             assert sorted(split(ranking)[0]) == sorted(BEST_FIRST[:batches])
 
 
@@ -107,12 +107,12 @@ async def test_a_cached_document_does_not_overtake_a_better_unread_one(model_pat
     async with reranker(model_path, cache_bytes=1 << 20) as model:
         await model.rerank(QUERY, [text for index, text in enumerate(DOCUMENTS) if index != BEST_FIRST[2]])
         others = [f"{text} far far" if index == BEST_FIRST[2] else text for index, text in enumerate(DOCUMENTS)]
-        ranking = await stopped(model, 0, others)
+        ranking = await stopped_call(model, 0, others)
         assert sorted(split(ranking)[0]) == sorted(BEST_FIRST[:2])
         assert (await model.rerank(QUERY, others, None, FIRST, seconds=10)).scored == 40
 
 
-async def stopped(model: Watched, batches: int, documents: Sequence[str] = DOCUMENTS) -> Ranking:
+async def stopped_call(model: Watched, batches: int, documents: Sequence[str] = DOCUMENTS) -> Ranking:
     """A call that runs out of time after this many batches."""
     goes_on = threading.Event()
     model.calls, model.stop_at = 0, batches + 2

@@ -20,7 +20,7 @@ from fake_embedding import FakeModel
 from tiny_models import TinyModel, write_model
 
 
-async def built(path: Path, **values: str) -> RerankModel | None:
+async def build(path: Path, **values: str) -> RerankModel | None:
     write_model(path / "tiny", TinyModel())
     directory = read_directory(path / "tiny")
     model = LocalModel("tiny", directory, precision=Precision.FP32, threads=1)
@@ -46,14 +46,14 @@ async def test_the_local_models_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bf16: bool, values: dict[str, str], expected: str
 ) -> None:
     monkeypatch.setattr(models, "bf16_supported", lambda: has_bf16)
-    result = await built(tmp_path, **values)
+    result = await build(tmp_path, **values)
     assert isinstance(result, LateInteraction)
     assert result.info.precision == expected
 
 
 async def test_a_provider_or_no_reranker(tmp_path: Path) -> None:
-    assert await built(tmp_path / "none", rerank_provider="none") is None
-    result = await built(tmp_path / "cohere", rerank_provider="cohere", rerank_api_key="key")
+    assert await build(tmp_path / "none", rerank_provider="none") is None
+    result = await build(tmp_path / "cohere", rerank_provider="cohere", rerank_api_key="key")
     assert isinstance(result, RemoteReranker)
     assert (result.info.space.model, result.info.provider, result.info.max_input_tokens) == (
         "rerank-v3.5",

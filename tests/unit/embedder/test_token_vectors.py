@@ -58,6 +58,6 @@ def test_an_entry_larger_than_the_cache_is_not_stored(limit: int) -> None:
 
 def test_a_key_depends_on_organisation_heading_and_text() -> None:
     parts = [("acme", "Cats", "sleep"), ("evil", "Cats", "sleep"), ("acme", "Cat", "ssleep"), ("acme", "", "Catssleep")]
-    assert len({TokenVectorCache.key(*each) for each in parts}) == len(parts)
+    assert len({TokenVectorCache.key(*part) for part in parts}) == len(parts)
     assert TokenVectorCache.key(*parts[0]) == TokenVectorCache.key(*parts[0])
     assert TokenVectorCache.key("acme", "", "\ud800")

@@ -78,15 +78,15 @@ def test_overlap_is_symmetric_and_bounded(answer: list[str], other: list[str]) -
         assert recall == 1
 
 
-def answered(kind: Kind, not_found: bool, score: float | None = None, name: str = "q") -> Answer:
+def make_answer(kind: Kind, not_found: bool, score: float | None = None, name: str = "q") -> Answer:
     return Answer(name, kind, not_found, score)
 
 
 def test_not_found_decisions() -> None:
-    positive = [answered("answerable", False, score / 10) for score in range(1, 10)] + [
-        answered("answerable", True, 0.0)
+    positive = [make_answer("answerable", False, score / 10) for score in range(1, 10)] + [
+        make_answer("answerable", True, 0.0)
     ]
-    negative = [answered("left out", True, 0.05), answered("left out", False, 0.5)]
+    negative = [make_answer("left out", True, 0.05), make_answer("left out", False, 0.5)]
     measures = judge_not_found(positive, negative)
     assert [measures[f"not_found_{name}"] for name in ("precision", "recall", "f1")] == [0.5, 0.5, 0.5]
     assert measures["not_found_recall_at_10"] == 0.5  # at most one of ten may lie below the threshold, which is 0.1
@@ -95,7 +95,7 @@ def test_not_found_decisions() -> None:
 
 
 def test_scores_that_are_missing_give_no_curve() -> None:
-    measures = judge_not_found([answered("answerable", False, None)], [answered("unanswerable", True, 0.0)])
+    measures = judge_not_found([make_answer("answerable", False, None)], [make_answer("unanswerable", True, 0.0)])
     assert not {"not_found_auc", "not_found_recall_at_10"} & measures.keys()
     assert judge_not_found([], [])["not_found_f1"] == 0
 

@@ -20,7 +20,7 @@ ANSWER = FIRST + SECOND + THIRD
 CITATIONS = tuple(Citation(number, result(number, text=f"passage {number}", verbatim=True)) for number in (1, 2))
 
 
-def verified(sentence: str, number: int, verdict: str = "SUPPORTED", answer: str = ANSWER) -> VerifiedCitation:
+def verified_citation(sentence: str, number: int, verdict: str = "SUPPORTED", answer: str = ANSWER) -> VerifiedCitation:
     start = answer.index(sentence.strip())
     span = generator_pb2.AnswerSpan(start=start, end=start + len(sentence.strip()))
     message = generator_pb2.VerifiedCitation(
@@ -84,7 +84,7 @@ def test_each_sentence_has_its_own_citations_however_the_answer_is_cut(cut: int)
         for sentence, number in ((FIRST, 1), (SECOND, 2)):
             after = ANSWER.index(sentence) + len(sentence) + 1
             if written < after <= written + len(piece):
-                events.append(verified(sentence, number))
+                events.append(verified_citation(sentence, number))
         written += len(piece)
     gathered = blocks([*events, *end()])
     assert "".join(text for text, _ in gathered) == ANSWER
@@ -92,7 +92,7 @@ def test_each_sentence_has_its_own_citations_however_the_answer_is_cut(cut: int)
 
 
 def test_an_unsupported_sentence_has_no_citation() -> None:
-    events = [Citations(CITATIONS), Tokens((FIRST, SECOND)), verified(FIRST, 1, "UNSUPPORTED"), *end()]
+    events = [Citations(CITATIONS), Tokens((FIRST, SECOND)), verified_citation(FIRST, 1, "UNSUPPORTED"), *end()]
     assert [cited for _, cited in blocks(events) if cited] == []
 
 
@@ -107,8 +107,8 @@ def test_citations_may_come_some_words_after_the_sentence() -> None:
         Citations(CITATIONS),
         *words(FIRST),
         *later[:4],
-        verified(FIRST, 1),
-        verified(FIRST, 2),
+        verified_citation(FIRST, 1),
+        verified_citation(FIRST, 2),
         *later[4:],
         *end(),
     ]
@@ -126,7 +126,7 @@ def test_text_after_a_sentence_without_citations_is_held_only_briefly() -> None:
 
 def test_a_late_citation_is_sent_and_never_given_to_another_sentence() -> None:
     later = words(SECOND + " On and on" * 20)
-    events = [Citations(CITATIONS), Tokens((FIRST,)), *later, verified(FIRST, 1), *end()]
+    events = [Citations(CITATIONS), Tokens((FIRST,)), *later, verified_citation(FIRST, 1), *end()]
     gathered = blocks(events)
     assert gathered[0] == (FIRST, [])
     assert gathered[-1] == ("", ["7"])
@@ -134,7 +134,7 @@ def test_a_late_citation_is_sent_and_never_given_to_another_sentence() -> None:
 
 
 def test_the_whole_answer_has_the_blocks_of_the_stream() -> None:
-    events = [Citations(CITATIONS), Tokens((FIRST, SECOND)), verified(FIRST, 1), Tokens((THIRD,)), *end()]
+    events = [Citations(CITATIONS), Tokens((FIRST, SECOND)), verified_citation(FIRST, 1), Tokens((THIRD,)), *end()]
     answer = MessagesAnswer("msg_1", "grounded", lambda _: "")
     for event in events:
         answer.add(event)
@@ -149,10 +149,10 @@ def test_the_whole_answer_has_the_blocks_of_the_stream() -> None:
 
 def test_a_passage_that_differs_from_the_stored_text_is_cited_as_a_whole() -> None:
     citation = Citation(1, result(1, text="| a | b |", verbatim=False))
-    event = verified(FIRST, 1)
+    event = verified_citation(FIRST, 1)
     events = [Citations((citation,)), Tokens((FIRST,)), VerifiedCitation(event.verified, citation.chunk), *end()]
     cited = [frame["delta"]["citation"] for frame in frames(events) if "citation" in frame.get("delta", {})]
-    assert [(each["type"], each["cited_text"], each["source"]) for each in cited] == [
+    assert [(entry["type"], entry["cited_text"], entry["source"]) for entry in cited] == [
         ("search_result_location", "| a | b |", "https://example.org/1")
     ]
 

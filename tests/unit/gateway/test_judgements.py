@@ -21,7 +21,7 @@ async def harness() -> PipelineHarness:
     return PipelineHarness()
 
 
-def judged(passages: int, *irrelevant: int) -> generator_pb2.JudgeRelevanceResponse:
+def judgement(passages: int, *irrelevant: int) -> generator_pb2.JudgeRelevanceResponse:
     return generator_pb2.JudgeRelevanceResponse(irrelevant=irrelevant, judged=passages, usage=usage(30, 4))
 
 
@@ -80,7 +80,7 @@ async def test_a_judge_that_fails_keeps_all_passages_and_is_named(harness: Pipel
 
 
 async def test_if_all_passages_are_irrelevant_nothing_was_found(harness: PipelineHarness) -> None:
-    harness.generator.relevance = judged(1, 0)
+    harness.generator.relevance = judgement(1, 0)
     await harness.events(replace(DOCUMENTS, judge_relevance=True))
     assert "generate" not in harness.calls
     assert "no match" in harness.records.closings[0].answer or harness.records.closings[0].answer.startswith(
@@ -92,7 +92,7 @@ async def test_the_latest_documents_are_never_left_out(harness: PipelineHarness)
     latest, both_ways = result(7, document_id=7), result(1)
     latest.recent, latest.recency_rank, both_ways.recency_rank = True, 1, 2
     harness.retriever.results = [both_ways, result(2), latest]
-    harness.generator.relevance = judged(2, 0, 1)
+    harness.generator.relevance = judgement(2, 0, 1)
     await harness.events(replace(LIBRARY, judge_relevance=True))
     assert [passage.chunk_id for passage in harness.generator.judged[0].passages] == [1, 2]
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == [1, 7]

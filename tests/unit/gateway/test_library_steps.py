@@ -96,10 +96,10 @@ async def test_all_steps_say_what_the_model_was_given(library: dict[str, int], p
     assert step.text.endswith(text.format(**counts))
     if path != "semantic":
         assert counts["kept"] + counts["trimmed"] == counts["items"]
-    for each in steps:
-        assert (each.path, each.counts) == (path, step.counts)
-        numbers = {int(number) for number in re.findall(r"(?<![\w%])\d+(?![\d%])", each.text)}
-        assert numbers <= set(counts.values()), each.text
+    for shown in steps:
+        assert (shown.path, shown.counts) == (path, step.counts)
+        numbers = {int(number) for number in re.findall(r"(?<![\w%])\d+(?![\d%])", shown.text)}
+        assert numbers <= set(counts.values()), shown.text
 
 
 async def test_other_profiles_show_the_step_of_the_prompt() -> None:

@@ -28,7 +28,7 @@ EVENTS: Sequence[Event] = (
 )
 
 
-def stored(store: FakeRunStore) -> list[Event]:
+def stored_events(store: FakeRunStore) -> list[Event]:
     """Returns the events in the stored batches, and checks that these have no gap."""
     numbers = [number for batch in store.batches for number in range(batch.first, batch.last + 1)]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -66,11 +66,11 @@ async def test_a_runs_events_are_stored_while_it_runs() -> None:
         seen.append(event)
         if len(seen) == 20:
             await asyncio.wait((asyncio.create_task(go_on.wait()),), timeout=0.4)
-            assert len(texts_of(stored(harness.run_store))) >= 15
+            assert len(texts_of(stored_events(harness.run_store))) >= 15
     assert time.monotonic() - came >= 0.4
     closing = harness.records.closings[0]
     harness.run_store.batches += closing.events
-    whole = stored(harness.run_store)
+    whole = stored_events(harness.run_store)
     assert isinstance(whole[-1], Done)
     assert "".join(texts_of(whole)) == "".join(f"w{number} " for number in range(100))
 
@@ -90,7 +90,7 @@ async def test_shown_events_are_at_most_32_ahead_of_stored_ones() -> None:
     seen: list[Event] = []
     async for event in harness.run(grace_seconds=15.0):
         seen.append(event)
-        assert sum(map(EVENT_CODEC.count, seen)) - sum(map(EVENT_CODEC.count, stored(harness.run_store))) <= 32
+        assert sum(map(EVENT_CODEC.count, seen)) - sum(map(EVENT_CODEC.count, stored_events(harness.run_store))) <= 32
     assert texts_of(seen) == words
 
 
@@ -113,7 +113,7 @@ async def test_events_that_couldnt_be_stored_follow_without_a_gap() -> None:
     async for _ in harness.run(grace_seconds=15.0):
         await asyncio.sleep(0.01)
     harness.run_store.batches += harness.records.closings[0].events
-    assert len(texts_of(stored(harness.run_store))) == 50
+    assert len(texts_of(stored_events(harness.run_store))) == 50
 
 
 async def test_a_run_declared_lost_elsewhere_is_stopped() -> None:

@@ -24,7 +24,7 @@ def row(chunk_id: int, document_id: int = 7) -> retriever_pb2.SearchResult:
     return result(chunk_id, document_id=document_id, file_name="Sales.xlsx", section="Q1", place=place)
 
 
-def computed(document_id: int = 7) -> table_pb2.ComputedAnswer:
+def computed_answer(document_id: int = 7) -> table_pb2.ComputedAnswer:
     return table_pb2.ComputedAnswer(
         document_id=document_id,
         version=1,
@@ -34,7 +34,7 @@ def computed(document_id: int = 7) -> table_pb2.ComputedAnswer:
     )
 
 
-def verified() -> generator_pb2.GenerateResponse:
+def verified_citation() -> generator_pb2.GenerateResponse:
     return generator_pb2.GenerateResponse(
         verified_citation=generator_pb2.VerifiedCitation(
             number=1,
@@ -53,8 +53,8 @@ class TableHarness(PipelineHarness):
     def __init__(self) -> None:
         super().__init__()
         self.retriever.results = [row(2), row(3)]
-        self.retriever.computed = computed()
-        self.messages = [started((1, 0), (2, 1)), delta("It is 40.75."), verified(), completed()]
+        self.retriever.computed = computed_answer()
+        self.messages = [started((1, 0), (2, 1)), delta("It is 40.75."), verified_citation(), completed()]
 
 
 async def test_the_answer_is_the_first_passage_and_a_step_describes_the_query() -> None:
@@ -66,8 +66,8 @@ async def test_the_answer_is_the_first_passage_and_a_step_describes_the_query() 
     assert request.passages[0].place_label == "Q1!A2:D57"
     step = next(event for event in events if isinstance(event, Step))
     assert step.name == "table_computed"
-    assert step.text == "Computed from Sales.xlsx, sheet Q1: sum of Amount, where Region = North."
-    assert [list(each.document_ids) for each in asked.retriever.table_questions] == [[7]]
+    assert step.text == "Computed over Sales.xlsx, sheet Q1: sum of Amount, where Region = North."
+    assert [list(question.document_ids) for question in asked.retriever.table_questions] == [[7]]
 
 
 async def test_the_citation_opens_at_the_rows_and_has_no_quote() -> None:
@@ -98,7 +98,7 @@ async def test_rows_in_text_files_are_recognised_by_number_or_by_changed_text() 
         result(3, document_id=8, verbatim=False, place=Place(start_line=9, end_line=9)),
     ]
     await asked.events()
-    assert [list(each.document_ids) for each in asked.retriever.table_questions] == [[7, 8]]
+    assert [list(question.document_ids) for question in asked.retriever.table_questions] == [[7, 8]]
     labels = [passage.place_label for passage in asked.generator.requests[-1].passages]
     assert "Table 1, row 3" in labels
 
@@ -144,7 +144,7 @@ async def test_a_model_reads_a_query_that_the_rules_cannot_and_the_step_says_so(
     first, second = asked.retriever.table_questions
     assert (first.describe, first.HasField("query")) == (True, False)
     assert (second.query, list(second.document_ids)) == (asked.query, [7])
-    assert [each.tables[0].file_name for each in asked.generator.fills] == ["Sales.xlsx"]
+    assert [fill.tables[0].file_name for fill in asked.generator.fills] == ["Sales.xlsx"]
     step = next(event for event in events if isinstance(event, Step))
     assert step.text.endswith("where Region = North. The query is the model's reading of the question.")
     assert asked.generator.requests[-1].passages[0].computed
@@ -170,4 +170,4 @@ async def test_no_model_is_asked_unless_the_profile_says_so() -> None:
     asked = ModelQueryHarness()
     await asked.events()
     assert asked.generator.fills == []
-    assert [each.describe for each in asked.retriever.table_questions] == [False]
+    assert [question.describe for question in asked.retriever.table_questions] == [False]

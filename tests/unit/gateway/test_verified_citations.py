@@ -234,7 +234,7 @@ def test_dialects_without_verified_citations_leave_them_out() -> None:
         assert SimpleDialect().encode(event) == b""
 
 
-def answered(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
+def answer_body(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
     for event in (
         Citations((Citation(1, RESULT),)),
         Tokens(("It has rooms [ref:1].",)),
@@ -248,14 +248,14 @@ def answered(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
 
 
 def test_an_answer_in_one_piece_contains_verified_citations() -> None:
-    body = answered(JsonAnswer(GROUNDED.events))
+    body = answer_body(JsonAnswer(GROUNDED.events))
     assert body["verified"] == [JSON]
     assert body["uncited"] == [{"sentence": {"start": 1, "end": 2}}]
-    assert not {"verified", "uncited"} & set(answered(JsonAnswer(DOCUMENTS.events)))
+    assert not {"verified", "uncited"} & set(answer_body(JsonAnswer(DOCUMENTS.events)))
 
 
 def test_an_openai_annotation_has_its_verdict() -> None:
-    body = answered(OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}"))
+    body = answer_body(OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}"))
     (annotation,) = body["choices"][0]["message"]["annotations"]
     assert annotation["citewire"] == JSON
     assert annotation["url_citation"]["start_index"] == 13

@@ -29,7 +29,7 @@ def ask(*turns: Sequence[int], price: Price = FREE_WRITES, rules: int = 400) -> 
     return sorted(index // 2 for index in retained.indexes), retained.current
 
 
-def changing(turns: int) -> list[tuple[int, ...]]:
+def unrelated_turns(turns: int) -> list[tuple[int, ...]]:
     return [tuple(range(4 * turn + 8, 4 * turn + 12)) for turn in range(turns)]
 
 
@@ -44,7 +44,7 @@ def test_a_prefix_grows_while_its_passages_are_found_again() -> None:
 
 def test_one_unrelated_question_is_added_and_further_ones_are_sent_once() -> None:
     for questions in range(2, 8):
-        turns = [SAME, SAME, *changing(questions)]
+        turns = [SAME, SAME, *unrelated_turns(questions)]
         assert ask(*turns, rules=700) == ([0, 1, 2], False)
 
 
@@ -66,16 +66,16 @@ def test_if_writing_is_billed_earlier_prompts_must_have_lacked_the_prefix() -> N
     assert ask(SAME, SAME, SAME, price=PAID_WRITES) == ([1], True)
     # The rules and messages are cached too, but it takes longer to pay.
     assert ask(SAME, OTHER, price=PAID_WRITES) == ([], False)
-    assert ask(SAME, OTHER, *changing(1), price=PAID_WRITES) == ([], True)
-    assert ask(SAME, OTHER, *changing(3), price=PAID_WRITES) == ([2], False)
+    assert ask(SAME, OTHER, *unrelated_turns(1), price=PAID_WRITES) == ([], True)
+    assert ask(SAME, OTHER, *unrelated_turns(3), price=PAID_WRITES) == ([2], False)
 
 
 def test_a_prefix_that_was_paid_for_survives_one_unrelated_question() -> None:
     six = tuple(range(60, 66))
-    retained = [ask(six, six, six, *changing(turns), price=PAID_WRITES, rules=100)[0] for turns in range(1, 6)]
+    retained = [ask(six, six, six, *unrelated_turns(turns), price=PAID_WRITES, rules=100)[0] for turns in range(1, 6)]
     assert retained == [[1, 2], [1, 2, 3], [1, 2, 3], [], []]  # after several that found none of it
     # With few passages, caching the rules and messages saves more than the passages cost, whatever is found.
-    assert ask(SAME, SAME, SAME, *changing(20), price=PAID_WRITES, rules=100) == ([1, 2, 3], False)
+    assert ask(SAME, SAME, SAME, *unrelated_turns(20), price=PAID_WRITES, rules=100) == ([1, 2, 3], False)
 
 
 @pytest.mark.parametrize("price", [FREE_WRITES, QUARTER, PAID_WRITES])

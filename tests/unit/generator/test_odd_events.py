@@ -87,8 +87,8 @@ def test_any_value_anywhere_in_an_event(kind: type[AnswerReader]) -> None:
                 reader = kind("test")
                 events = [*EVENTS[kind][:index], replaced(event, path, odd)]
                 with suppress(CitewireError):
-                    for each in events:
-                        for text in reader.feed(frame % json.dumps(each).encode()):
+                    for payload in events:
+                        for text in reader.feed(frame % json.dumps(payload).encode()):
                             text.encode()
                     pieces = reader.take_tool_calls()
                     assert len(Delta((), pieces)) >= len(pieces)

@@ -83,13 +83,13 @@ class Writer(ScriptedTurns):
         return await super().complete(task, json_schema=json_schema)
 
 
-def asked(*tables: table_pb2.TableInReach) -> pb.FillTableQueryRequest:
+def fill_request(*tables: table_pb2.TableInReach) -> pb.FillTableQueryRequest:
     return pb.FillTableQueryRequest(question="Best months in North and East, 2026?", tables=tables or [SALES])
 
 
 async def test_the_model_sees_the_columns_and_writes_a_query_by_schema() -> None:
     writer, ledger = Writer(json.dumps(WRITTEN)), MemoryLedger()
-    response = await Reflector(Registry([writer]), engine=Engine(ledger)).fill_table_query(asked(SALES, STAFF))
+    response = await Reflector(Registry([writer]), engine=Engine(ledger)).fill_table_query(fill_request(SALES, STAFF))
     assert response == pb.FillTableQueryResponse(table=1, query=QUERY, usage=USAGE)
     assert [row.new.purpose for row in ledger.rows] == [Purpose.TABLE_QUERY]
     (task,) = writer.tasks
@@ -102,7 +102,7 @@ async def test_the_model_sees_the_columns_and_writes_a_query_by_schema() -> None
     AnswerSchema(json.dumps(writer.schema), strict=True).read(json.dumps(WRITTEN))
 
 
-def changed(**more: object) -> str:
+def query_json(**more: object) -> str:
     return json.dumps({**WRITTEN, **more})
 
 
@@ -110,21 +110,21 @@ def changed(**more: object) -> str:
     "text",
     [
         "The best month is March.",
-        changed(table=3),
-        changed(table=True),
-        changed(limit="3"),
-        changed(sql="SELECT 1"),
-        changed(aggregates=[]),
-        changed(aggregates=[{"function": "sum", "column": "Profit"}]),
-        changed(aggregates=[{"function": "sum", "column": "Rate"}]),
-        changed(aggregates=[{"function": "sum", "column": ""}]),
-        changed(aggregates=[{"function": "stddev", "column": "Revenue"}]),
-        changed(filters=[{"column": "", "op": "eq", "values": ["North"], "part": ""}]),
-        changed(filters=[{"column": "Region", "op": "like", "values": ["N%"], "part": ""}]),
-        changed(filters=[{"column": "Region", "op": "eq", "values": [5], "part": ""}]),
-        changed(group_by=[{"column": "Country", "part": ""}]),
-        changed(order_by=[{"index": 3, "descending": True}]),
-        changed(order_by=[]),
+        query_json(table=3),
+        query_json(table=True),
+        query_json(limit="3"),
+        query_json(sql="SELECT 1"),
+        query_json(aggregates=[]),
+        query_json(aggregates=[{"function": "sum", "column": "Profit"}]),
+        query_json(aggregates=[{"function": "sum", "column": "Rate"}]),
+        query_json(aggregates=[{"function": "sum", "column": ""}]),
+        query_json(aggregates=[{"function": "stddev", "column": "Revenue"}]),
+        query_json(filters=[{"column": "", "op": "eq", "values": ["North"], "part": ""}]),
+        query_json(filters=[{"column": "Region", "op": "like", "values": ["N%"], "part": ""}]),
+        query_json(filters=[{"column": "Region", "op": "eq", "values": [5], "part": ""}]),
+        query_json(group_by=[{"column": "Country", "part": ""}]),
+        query_json(order_by=[{"index": 3, "descending": True}]),
+        query_json(order_by=[]),
     ],
 )
 def test_invalid_queries_are_ignored(text: str) -> None:
@@ -132,21 +132,21 @@ def test_invalid_queries_are_ignored(text: str) -> None:
 
 
 def test_a_query_that_several_tables_could_answer_is_ignored() -> None:
-    count = changed(filters=[], group_by=[{"column": "Region", "part": ""}], order_by=[], limit=0, aggregates=[
+    count = query_json(filters=[], group_by=[{"column": "Region", "part": ""}], order_by=[], limit=0, aggregates=[
         {"function": "count", "column": ""}
     ])  # fmt: skip
     assert read_table_query(count, [SALES, STAFF]) == (0, None)
     taken = read_table_query(f"I think so.\n```json\n{count}\n```", [SALES])
     assert taken is not None
     assert taken[0] == 1
-    assert read_table_query(changed(table=0), [SALES]) == (0, None)
+    assert read_table_query(query_json(table=0), [SALES]) == (0, None)
 
 
 async def test_a_failing_model_an_invalid_answer_or_no_model_gives_no_query() -> None:
-    unreadable = await Reflector(Registry([Writer("No idea.")])).fill_table_query(asked())
+    unreadable = await Reflector(Registry([Writer("No idea.")])).fill_table_query(fill_request())
     assert (unreadable.table, unreadable.fallback, unreadable.usage) == (0, True, USAGE)
     away = Writer(*[Unavailable("away", reason="PROVIDER_UNAVAILABLE")] * 3)
-    failed = await Reflector(Registry([away])).fill_table_query(asked())
+    failed = await Reflector(Registry([away])).fill_table_query(fill_request())
     assert (failed.table, failed.fallback, failed.failure.provider) == (0, True, "writer")
-    none = await Reflector(Registry([Extractive()])).fill_table_query(asked())
+    none = await Reflector(Registry([Extractive()])).fill_table_query(fill_request())
     assert (none.table, none.no_model) == (0, True)

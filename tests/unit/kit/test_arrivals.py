@@ -28,7 +28,7 @@ class Clock:
         return self.now
 
 
-def refused(arrivals: Arrivals, caller: str) -> bool:
+def is_refused(arrivals: Arrivals, caller: str) -> bool:
     try:
         with arrivals.admit(caller):
             return False
@@ -42,13 +42,13 @@ def test_a_burst_is_admitted_unless_a_request_has_waited_too_long() -> None:
     with arrivals.admit("a") as first:
         first.complete()
         for _ in range(1000):
-            assert not refused(arrivals, "a")
+            assert not is_refused(arrivals, "a")
         clock.now = 0.5
-        assert not refused(arrivals, "a")
+        assert not is_refused(arrivals, "a")
         clock.now = 0.51
-        assert refused(arrivals, "a")
-        assert not refused(arrivals, "b"), "waits count for their own caller only"
-    assert not refused(arrivals, "a"), "no request waits any more"
+        assert is_refused(arrivals, "a")
+        assert not is_refused(arrivals, "b"), "waits count for their own caller only"
+    assert not is_refused(arrivals, "a"), "no request waits any more"
 
 
 def test_the_oldest_waiting_request_counts() -> None:
@@ -61,9 +61,9 @@ def test_the_oldest_waiting_request_counts() -> None:
             second.complete()
             first.begin()
             clock.now = 0.8
-            assert not refused(arrivals, "a")
+            assert not is_refused(arrivals, "a")
             clock.now = 0.91
-            assert refused(arrivals, "a")
+            assert is_refused(arrivals, "a")
 
 
 def test_a_slow_sender_and_a_slow_model_keep_nobody_out() -> None:
@@ -71,12 +71,12 @@ def test_a_slow_sender_and_a_slow_model_keep_nobody_out() -> None:
     arrivals = Arrivals(0.5, clock)
     with arrivals.admit("a") as receiving:
         clock.now = 60.0
-        assert not refused(arrivals, "a"), "its body hasn't arrived yet"
+        assert not is_refused(arrivals, "a"), "its body hasn't arrived yet"
         receiving.complete()
         receiving.begin()
         receiving.complete()
         clock.now = 120.0
-        assert not refused(arrivals, "a"), "it has its turn, however long it takes"
+        assert not is_refused(arrivals, "a"), "it has its turn, however long it takes"
 
 
 async def test_a_turn_belongs_to_the_request_in_whose_context_it_begins() -> None:
@@ -101,16 +101,16 @@ async def test_a_turn_belongs_to_the_request_in_whose_context_it_begins() -> Non
     served = asyncio.create_task(serve(turn=True))
     await inside.wait()
     clock.now = 1.0
-    assert not refused(arrivals, "a")
+    assert not is_refused(arrivals, "a")
     inside.clear()
     waiting = asyncio.create_task(serve(turn=False))
     await inside.wait()
     clock.now = 2.0
-    assert refused(arrivals, "a")
+    assert is_refused(arrivals, "a")
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert not refused(arrivals, "a"), "a request that left doesn't wait"
+    assert not is_refused(arrivals, "a"), "a request that left doesn't wait"
     done.set()
     await served
     assert not has_begun()
@@ -125,9 +125,9 @@ def test_a_few_requests_are_always_admitted(monkeypatch: pytest.MonkeyPatch) -> 
         for _ in range(2):
             stack.enter_context(arrivals.admit("a")).complete()
         clock.now = 60.0
-        assert not refused(arrivals, "a")
+        assert not is_refused(arrivals, "a")
         stack.enter_context(arrivals.admit("a")).complete()
-        assert refused(arrivals, "a")
+        assert is_refused(arrivals, "a")
 
 
 def test_a_request_that_would_wait_too_long_is_refused_in_advance() -> None:
@@ -138,16 +138,16 @@ def test_a_request_that_would_wait_too_long_is_refused_in_advance() -> None:
         for arrival in waiting:
             arrival.complete()
         for _ in range(16):
-            assert not refused(arrivals, "a"), "the service rate isn't known yet"
+            assert not is_refused(arrivals, "a"), "the service rate isn't known yet"
             clock.now += 0.01
             waiting.popleft().begin()
-        assert not refused(arrivals, "a"), "44 before it, at a hundred a second"
+        assert not is_refused(arrivals, "a"), "44 before it, at a hundred a second"
         clock.now += 0.1
-        assert refused(arrivals, "a"), "at sixty a second"
-        assert not refused(arrivals, "b")
+        assert is_refused(arrivals, "a"), "at sixty a second"
+        assert not is_refused(arrivals, "b")
         for _ in range(16):
             waiting.popleft().begin()
-        assert not refused(arrivals, "a"), "28 before it"
+        assert not is_refused(arrivals, "a"), "28 before it"
 
 
 def test_old_service_rates_are_forgotten() -> None:

@@ -77,13 +77,13 @@ def keys(tmp_path: Path) -> Keys:
     return Keys(tmp_path / "keys")
 
 
-def signed(signer: Signer, tenant: Tenant = ANN, path: str = SEARCH, certificate: bytes = b"") -> str:
+def sign_call(signer: Signer, tenant: Tenant = ANN, path: str = SEARCH, certificate: bytes = b"") -> str:
     with use_tenant(tenant):
         return dict(signer.metadata(path, certificate))[CALLER_KEY]
 
 
 @contextmanager
-def refused(code: Code, words: str) -> Generator[None]:
+def expect_refusal(code: Code, words: str) -> Generator[None]:
     with pytest.raises(CitewireError, match=words) as raised:
         yield
     assert (raised.value.code, raised.value.reason) == (
@@ -93,7 +93,7 @@ def refused(code: Code, words: str) -> Generator[None]:
 
 
 async def test_the_signed_tenant_is_the_caller(keys: Keys) -> None:
-    token = signed(keys.signer())
+    token = sign_call(keys.signer())
     assert await keys.verifier().verify(token, SEARCH, None) == ANN
     header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
     assert header == {"typ": "cw-caller+jwt", "alg": "EdDSA", "kid": keys.key().key_id}
@@ -111,13 +111,13 @@ def test_every_tenant_survives_its_claims(groups: list[str], roles: list[str]) -
 
 async def test_two_hundred_groups_with_long_names_fit_and_more_are_refused(keys: Keys) -> None:
     groups = tuple(chr(0x20000 + number) * 200 for number in range(200))  # four bytes each in UTF-8
-    token = signed(keys.signer(), Tenant("acme", "ann", "pro", groups=groups))
+    token = sign_call(keys.signer(), Tenant("acme", "ann", "pro", groups=groups))
     assert len(token) < MAX_TOKEN_CHARS
     assert (await keys.verifier().verify(token, SEARCH, None)).groups == groups
     with pytest.raises(InvalidArgument, match=r"cw-groups names 201 groups; at most 200"):
-        signed(keys.signer(), Tenant("acme", "ann", "pro", groups=(*groups, "one more")))
+        sign_call(keys.signer(), Tenant("acme", "ann", "pro", groups=(*groups, "one more")))
     too_many = keys.token(groups=["g"] * 201)
-    with refused(Code.UNAUTHENTICATED, "names 201 groups"):
+    with expect_refusal(Code.UNAUTHENTICATED, "names 201 groups"):
         await keys.verifier().verify(too_many, SEARCH, None)
 
 
@@ -146,7 +146,7 @@ WRONG: list[tuple[str, str, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("words", "claims"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 async def test_a_signed_token_with_wrong_claims_is_refused(keys: Keys, words: str, claims: dict[str, object]) -> None:
-    with refused(Code.UNAUTHENTICATED, words):
+    with expect_refusal(Code.UNAUTHENTICATED, words):
         now = int(time.time())
         timed = {name: now + given for name in SECONDS if isinstance(given := claims.get(name), int)}
         await keys.verifier().verify(keys.token(ANN, "gateway", **claims | timed), SEARCH, None)
@@ -198,7 +198,7 @@ async def test_a_verified_token_is_refused_once_it_has_expired(keys: Keys, monke
     monkeypatch.setattr(verifier_module, "time", Later())
     with monkeypatch.context() as patch:
         patch.setattr(jwt.api_jwt, "datetime", _clock(later))
-        with refused(Code.UNAUTHENTICATED, "has expired"):
+        with expect_refusal(Code.UNAUTHENTICATED, "has expired"):
             await verifier.verify(token, SEARCH, None)
 
 
@@ -219,9 +219,9 @@ async def test_issuers_are_limited_to_their_organisations_and_methods(keys: Keys
     )
     verifier = keys.verifier()
     assert await verifier.verify(keys.token(name="worker"), SEARCH, None) == ANN
-    with refused(Code.PERMISSION_DENIED, "may not call this method"):
+    with expect_refusal(Code.PERMISSION_DENIED, "may not call this method"):
         await verifier.verify(keys.token(name="worker"), DELETE, None)
-    with refused(Code.PERMISSION_DENIED, "may not sign for this organisation"):
+    with expect_refusal(Code.PERMISSION_DENIED, "may not sign for this organisation"):
         await verifier.verify(keys.token(Tenant("other", "u", "pro"), "worker"), SEARCH, None)
     assert await verifier.verify(keys.token(), DELETE, None) == ANN
 
@@ -230,13 +230,13 @@ async def test_with_certificates_a_token_is_valid_only_under_its_own(keys: Keys)
     verifier = keys.verifier(tls=True)
     bound = keys.token(cnf={"x5t#S256": "mine"})
     assert await verifier.verify(bound, SEARCH, OURS) == ANN
-    with refused(Code.UNAUTHENTICATED, "bound to another certificate"):
+    with expect_refusal(Code.UNAUTHENTICATED, "bound to another certificate"):
         await verifier.verify(bound, SEARCH, THEIRS)
-    with refused(Code.UNAUTHENTICATED, "needs the claim cnf"):
+    with expect_refusal(Code.UNAUTHENTICATED, "needs cnf"):
         await verifier.verify(keys.token(), SEARCH, OURS)
-    with refused(Code.PERMISSION_DENIED, "the certificate isn't one"):
+    with expect_refusal(Code.PERMISSION_DENIED, "the certificate isn't one"):
         await verifier.verify(keys.token(cnf={"x5t#S256": "theirs"}), SEARCH, THEIRS)
-    with refused(Code.UNAUTHENTICATED, "bound to another"):
+    with expect_refusal(Code.UNAUTHENTICATED, "bound to another"):
         await keys.verifier().verify(bound, SEARCH, None)
     keys.change(lambda issuers: issuers["citewire-worker"].update(certificates=[]))
     with pytest.raises(StartupError, match=r"citewire-worker\.certificates: is required with TLS"):
@@ -264,21 +264,21 @@ async def test_a_platforms_tokens_are_valid_for_listed_subjects_only(keys: Keys)
 
     nightly = projected("system:serviceaccount:reports:nightly")
     assert await verifier.verify(nightly, SEARCH, None) == Tenant("acme", "reports", "basic")
-    with refused(Code.PERMISSION_DENIED, "may not call this method"):
+    with expect_refusal(Code.PERMISSION_DENIED, "may not call this method"):
         await verifier.verify(nightly, DELETE, None)
-    with refused(Code.PERMISSION_DENIED, "subject isn't one"):
+    with expect_refusal(Code.PERMISSION_DENIED, "subject isn't one"):
         await verifier.verify(projected("system:serviceaccount:reports:default"), SEARCH, None)
 
 
 async def test_keys_are_replaced_while_calls_go_on(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citewire_kit.watched._LOOK_SECONDS", 0.0)
     signer, verifier, old = keys.signer(), keys.verifier(), keys.key()
-    before = signed(signer)
+    before = sign_call(signer)
     steps: list[str] = []
 
     def call(_seconds: float) -> None:
         """Makes a call during each wait of the rotation."""
-        token = signed(signer)
+        token = sign_call(signer)
         steps.append(jwt.get_unverified_header(token)["kid"])
 
     monkeypatch.setattr("citewire_kit.callers.__main__.time.sleep", call)
@@ -286,8 +286,8 @@ async def test_keys_are_replaced_while_calls_go_on(keys: Keys, monkeypatch: pyte
     new = keys.key()
     assert steps == [old.key_id, new.key_id]
     assert new.key_id != old.key_id
-    assert await verifier.verify(signed(signer), SEARCH, None) == ANN
-    with refused(Code.UNAUTHENTICATED, "its key isn't one"):
+    assert await verifier.verify(sign_call(signer), SEARCH, None) == ANN
+    with expect_refusal(Code.UNAUTHENTICATED, "its key isn't one"):
         await verifier.verify(before, SEARCH, None)
     assert (keys.folder / "gateway.pem").stat().st_mode & 0o077 == 0
     assert not (keys.folder / "gateway.next.pem").exists()
@@ -356,13 +356,13 @@ def test_without_a_key_calls_are_for_the_local_tenant_only(keys: Keys) -> None:
 
 def test_a_token_is_reused_while_it_is_fresh(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     signer = keys.signer()
-    first = signed(signer)
-    assert signed(signer) == first
-    assert signed(signer, path="/citewire.embedder.v1.EmbedderService/Embed") != first
-    assert signed(signer, Tenant("acme", "bob", "pro")) != first
+    first = sign_call(signer)
+    assert sign_call(signer) == first
+    assert sign_call(signer, path="/citewire.embedder.v1.EmbedderService/Embed") != first
+    assert sign_call(signer, Tenant("acme", "bob", "pro")) != first
     now = time.time()
     monkeypatch.setattr("citewire_kit.callers.signer.time.time", lambda: now + 16)
-    assert signed(signer) != first
+    assert sign_call(signer) != first
     assert audience_of_method(SEARCH) == audience_of_method(DELETE) == "citewire-retriever"
 
 

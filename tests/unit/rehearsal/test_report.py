@@ -9,15 +9,15 @@ from deploy.rehearsal.faults import slowest
 from deploy.rehearsal.load import Asked, End, Kind
 
 
-def asked(kind: Kind, end: End | None, began: float, ended: float | None) -> Asked:
+def make_request(kind: Kind, end: End | None, began: float, ended: float | None) -> Asked:
     return Asked(kind, f"{kind}-{began}", began, end=end, ended=ended)
 
 
 ALL = [
-    asked("search", "complete", 10.0, 10.1),
-    asked("search", "unavailable", 10.2, 10.4),
-    asked("native", "cut", 9.0, 12.0),
-    asked("simple", None, 11.0, None),
+    make_request("search", "complete", 10.0, 10.1),
+    make_request("search", "unavailable", 10.2, 10.4),
+    make_request("native", "cut", 9.0, 12.0),
+    make_request("simple", None, 11.0, None),
 ]
 
 

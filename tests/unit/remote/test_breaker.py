@@ -42,7 +42,7 @@ def succeed(breaker: Breaker) -> None:
         permit.succeeded()
 
 
-def refused(breaker: Breaker) -> CitewireError:
+def refusal_of(breaker: Breaker) -> CitewireError:
     with pytest.raises(Unavailable) as caught:
         breaker.enter()
     return caught.value
@@ -56,7 +56,7 @@ def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
         assert breaker.state is BreakerState.CLOSED
         fail(breaker)
     assert breaker.state is BreakerState.OPEN
-    error = refused(breaker)
+    error = refusal_of(breaker)
     assert (error.reason, error.retry_after, error.metadata["breaker"]) == ("PROVIDER_UNAVAILABLE", 10, "open")
 
 
@@ -79,7 +79,7 @@ def test_half_open_lets_one_call_through_whose_end_decides(breaker: Breaker, clo
     clock.now += 10
     assert breaker.state is BreakerState.HALF_OPEN
     with breaker.enter() as probe:
-        assert refused(breaker).retry_after == 5
+        assert refusal_of(breaker).retry_after == 5
         clock.now += 5
         with breaker.enter():  # the first probe takes long, so another is allowed
             pass
@@ -96,12 +96,12 @@ def test_a_failed_probe_opens_it_for_longer_up_to_a_limit(breaker: Breaker, cloc
     for seconds in (20, 30, 30):
         clock.now = breaker_due(breaker, clock)
         fail(breaker)
-        assert refused(breaker).retry_after == seconds
+        assert refusal_of(breaker).retry_after == seconds
     clock.now = breaker_due(breaker, clock)
     succeed(breaker)
     for _ in range(3):
         fail(breaker)
-    assert refused(breaker).retry_after == 10
+    assert refusal_of(breaker).retry_after == 10
 
 
 def test_after_a_probe_whose_client_left_another_is_allowed(breaker: Breaker, clock: Clock) -> None:
@@ -145,4 +145,4 @@ def test_each_client_has_its_own_breaker_and_metrics_count_them() -> None:
 
 
 def breaker_due(breaker: Breaker, clock: Clock) -> float:
-    return clock.now + (refused(breaker).retry_after or 0)
+    return clock.now + (refusal_of(breaker).retry_after or 0)

@@ -12,7 +12,7 @@ from citewire_remote.retry import NEVER, Retries, RetryPolicy, retrying
 DOWN = Unavailable("down", reason="PROVIDER_UNAVAILABLE")
 
 
-def limited(retry_after: float | None = None, **metadata: str) -> ResourceExhausted:
+def rate_limit_error(retry_after: float | None = None, **metadata: str) -> ResourceExhausted:
     return ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=retry_after, metadata=metadata)
 
 
@@ -31,12 +31,12 @@ async def test_waits_double_up_to_the_longest_and_end() -> None:
 
 async def test_the_providers_retry_time_is_waited_in_full() -> None:
     policy = RetryPolicy(attempts=3, first_seconds=1, most_seconds=3, most_retry_after=10)
-    assert await delays(policy, limited(4.0), jitter=0.5) == [4.5, 5, None, None, None]
-    assert (await delays(policy, limited(10.5)))[0] is None
+    assert await delays(policy, rate_limit_error(4.0), jitter=0.5) == [4.5, 5, None, None, None]
+    assert (await delays(policy, rate_limit_error(10.5)))[0] is None
     # One second is our own advice to clients, unless it comes with a rate limit.
     advised = Unavailable("down", reason="PROVIDER_UNAVAILABLE", retry_after=1.0)
     assert (await delays(policy, advised, jitter=0.5))[0] == 0.5
-    assert (await delays(policy, limited(1.0), jitter=0.5))[0] == 1.5
+    assert (await delays(policy, rate_limit_error(1.0), jitter=0.5))[0] == 1.5
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def test_the_providers_retry_time_is_waited_in_full() -> None:
         FailedPrecondition("no", reason="PROVIDER_REJECTED"),
         DeadlineExceeded("late", reason="PROVIDER_TIMEOUT"),
         ResourceExhausted("spent", reason="BUDGET_EXCEEDED"),
-        limited(retry=NEVER),
+        rate_limit_error(retry=NEVER),
     ],
 )
 async def test_lasting_failures_are_not_retried(error: CitewireError) -> None:
@@ -62,7 +62,7 @@ async def test_no_attempt_begins_after_the_deadline() -> None:
 
 async def test_retrying_gives_the_first_result_or_the_last_error() -> None:
     policy = RetryPolicy(attempts=3, first_seconds=0.001)
-    outcomes: list[CitewireError | int] = [DOWN, limited(0.001), 7]
+    outcomes: list[CitewireError | int] = [DOWN, rate_limit_error(0.001), 7]
 
     async def attempt() -> int:
         outcome = outcomes.pop(0)
@@ -71,7 +71,7 @@ async def test_retrying_gives_the_first_result_or_the_last_error() -> None:
         return outcome
 
     assert await retrying(policy, attempt) == 7
-    outcomes = [DOWN, DOWN, limited()]
+    outcomes = [DOWN, DOWN, rate_limit_error()]
     with pytest.raises(ResourceExhausted):
         await retrying(policy, attempt)
     assert outcomes == []

@@ -48,7 +48,7 @@ def rewrap_as(tenant: Tenant, ref: pb.ProviderRef, keys: str) -> tuple[pb.Provid
         return vault(keys).rewrap(ref)
 
 
-def changed(ref: pb.ProviderRef, **fields: object) -> pb.ProviderRef:
+def with_fields(ref: pb.ProviderRef, **fields: object) -> pb.ProviderRef:
     copy = pb.ProviderRef()
     copy.CopyFrom(ref)
     for name, value in fields.items():
@@ -73,7 +73,11 @@ async def test_an_organisations_provider_opens_for_its_users_and_nobody_else() -
 async def test_a_users_provider_opens_for_that_user_only() -> None:
     sealed, _ = await seal(ANA, replace(SPEC, user_id="ana"))
     assert open_as(ANA, sealed).api_key == CANARY
-    for caller, moved in ((BOB, sealed), (BOB, changed(sealed, user_id="bob")), (BOB, changed(sealed, user_id=""))):
+    for caller, moved in (
+        (BOB, sealed),
+        (BOB, with_fields(sealed, user_id="bob")),
+        (BOB, with_fields(sealed, user_id="")),
+    ):
         with pytest.raises(CitewireError) as raised:
             open_as(caller, moved)
         assert raised.value.reason == "PROVIDER_SEAL"
@@ -83,7 +87,7 @@ async def test_a_users_provider_opens_for_that_user_only() -> None:
 
 async def test_key_and_address_cannot_be_swapped() -> None:
     sealed, _ = await seal(ANA, SPEC)
-    swapped = changed(sealed, sealed_key=sealed.sealed_api_base, sealed_api_base=sealed.sealed_key)
+    swapped = with_fields(sealed, sealed_key=sealed.sealed_api_base, sealed_api_base=sealed.sealed_key)
     with pytest.raises(FailedPrecondition):
         open_as(ANA, swapped)
 
@@ -201,7 +205,7 @@ async def lease(clients: TenantClients[Client], tenant: Tenant, provider: Tenant
             yield client
 
 
-def opened(number: int) -> TenantProvider:
+def make_provider(number: int) -> TenantProvider:
     return TenantProvider(ProviderType.CHAT, "openai", "m", api_key=f"key-{number}")
 
 
@@ -214,13 +218,13 @@ async def test_clients_are_shared_by_owner_and_key_and_closed_when_unused() -> N
 
     clients = TenantClients(vault(), build, _close, max_clients=2)
     async with (
-        lease(clients, ANA, opened(1)) as first,
-        lease(clients, ANA, replace(opened(1), model="other")) as second,
+        lease(clients, ANA, make_provider(1)) as first,
+        lease(clients, ANA, replace(make_provider(1), model="other")) as second,
     ):
         assert first is second
-        async with lease(clients, EVE, opened(1)) as other:
+        async with lease(clients, EVE, make_provider(1)) as other:
             assert other is not first
-        async with lease(clients, ANA, opened(2)), lease(clients, ANA, opened(3)):
+        async with lease(clients, ANA, make_provider(2)), lease(clients, ANA, make_provider(3)):
             pass
         assert first.closed == 0  # dropped, but still in use
     assert [client.closed for client in made] == [1, 1, 0, 0]
@@ -231,8 +235,8 @@ async def test_clients_are_shared_by_owner_and_key_and_closed_when_unused() -> N
 async def test_each_model_has_its_own_client() -> None:
     clients = TenantClients(vault(), lambda _: Client(), _close, by_model=True)
     async with (
-        lease(clients, ANA, opened(1)) as first,
-        lease(clients, ANA, replace(opened(1), model="other")) as second,
+        lease(clients, ANA, make_provider(1)) as first,
+        lease(clients, ANA, replace(make_provider(1), model="other")) as second,
     ):
         assert first is not second
     await clients.close()
@@ -252,7 +256,7 @@ async def test_a_clients_requirements_are_loaded_once_and_outside_the_loop() -> 
         return made[-1]
 
     async def use() -> None:
-        async with lease(clients, ANA, opened(1)):
+        async with lease(clients, ANA, make_provider(1)):
             pass
 
     both = threading.Barrier(2)
@@ -266,9 +270,9 @@ async def test_a_clients_requirements_are_loaded_once_and_outside_the_loop() -> 
 
 async def test_an_idle_client_is_closed() -> None:
     clients = TenantClients(vault(), lambda _: Client(), _close, idle_seconds=0)
-    async with lease(clients, ANA, opened(1)) as first:
+    async with lease(clients, ANA, make_provider(1)) as first:
         pass
-    async with lease(clients, ANA, opened(2)):
+    async with lease(clients, ANA, make_provider(2)):
         assert first.closed == 1
     await clients.close()
 

@@ -24,7 +24,7 @@ VECTORS = {
 
 
 def order(diversity: float, most: int = 4) -> list[int]:
-    return [each.chunk_id for each in diversify(CANDIDATES, SCORES, VECTORS, diversity, most)]
+    return [entry.chunk_id for entry in diversify(CANDIDATES, SCORES, VECTORS, diversity, most)]
 
 
 def test_without_diversity_the_order_stays() -> None:
@@ -44,6 +44,6 @@ def test_a_little_diversity_gives_way_to_relevance() -> None:
 
 def test_a_result_without_a_vector_is_similar_to_none() -> None:
     result = diversify(CANDIDATES, SCORES, {1: VECTORS[1]}, 0.5, 4)
-    assert [each.chunk_id for each in result] == [1, 2, 3, 4]
+    assert [entry.chunk_id for entry in result] == [1, 2, 3, 4]
     assert diversify(CANDIDATES, [0.3] * 4, {}, 0.5, 2) == CANDIDATES[:2]
     assert diversify([], [], {}, 0.5, 2) == []

@@ -23,7 +23,7 @@ def candidate(chunk_id: int, text: str, *, row: int | None = None) -> Candidate:
 
 
 def collapsed(*candidates: Candidate, most: int = 10) -> dict[int, tuple[int, ...]]:
-    return {each.chunk_id: each.duplicate_ids for each in collapse(candidates, most)}
+    return {result.chunk_id: result.duplicate_ids for result in collapse(candidates, most)}
 
 
 @pytest.mark.parametrize(

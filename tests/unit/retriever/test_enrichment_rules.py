@@ -69,14 +69,14 @@ def document(
     )
 
 
-def described(source: DocumentToEnrich, chunks: dict[int, int] | None = None) -> Description:
+def description_of(source: DocumentToEnrich, chunks: dict[int, int] | None = None) -> Description:
     return describe(source, statistics_of(source), chunks or {0: 1})
 
 
 @pytest.mark.parametrize("language", RESTAURANTS)
 def test_a_restaurant_in_six_languages(language: str) -> None:
     title, text, expected = RESTAURANTS[language]
-    result = described(document(title, text))
+    result = description_of(document(title, text))
     assert result.source is EnrichmentSource.RULES
     assert result.entity_type == "restaurant"
     assert expected <= set(result.tags)
@@ -85,20 +85,20 @@ def test_a_restaurant_in_six_languages(language: str) -> None:
     # Its sentences are the document's own.
     flat = " ".join(text.split())
     assert all(part.strip() in flat for part in result.summary.replace("。", "。\n").replace(". ", ".\n").split("\n"))
-    assert described(document(title, text)) == result
+    assert description_of(document(title, text)) == result
 
 
 @pytest.mark.parametrize("language", OTHER_SCRIPTS)
 def test_recurring_words_are_key_words_in_any_script(language: str) -> None:
     title, text, expected = OTHER_SCRIPTS[language]
-    assert any(expected in tag for tag in described(document(title, text)).tags)
+    assert any(expected in tag for tag in description_of(document(title, text)).tags)
 
 
 def test_the_librarys_own_labels_are_used_in_its_spelling() -> None:
     labels = KnownLabels(
         entity_types=["Bücher", "Restaurants"], categories=["Essen & Trinken", "Food"], tags=["Rom", "fisch"]
     )
-    result = described(
+    result = description_of(
         document(
             "Da Enzo", "Ein Restaurant in Rom mit gutem Essen und viel Fisch. Fisch gibt es täglich.", labels=labels
         )
@@ -109,28 +109,28 @@ def test_the_librarys_own_labels_are_used_in_its_spelling() -> None:
 
 
 def test_a_passing_mention_makes_no_type_and_no_category() -> None:
-    result = described(
+    result = description_of(
         document("Minutes of the meeting", "We met at ten. Ann spoke. " * 8 + "Lunch was in a restaurant.")
     )
     assert (result.entity_type, result.category) == ("", "")
 
 
 def test_a_subject_in_the_title_is_the_category() -> None:
-    assert described(document("Travel in Japan", "Trains are fast, and trains are on time.")).category == "travel"
+    assert description_of(document("Travel in Japan", "Trains are fast, and trains are on time.")).category == "travel"
 
 
 def test_common_words_of_the_library_are_no_key_words() -> None:
     source = document("Notes", "The invoice and the comet. An invoice, a comet; one invoice, one comet.")
     for common, rare in (("invoice", "comet"), ("comet", "invoice")):
         (number,) = map(term_number, terms(common))
-        tags = described(source, {0: 1000, number: 900}).tags
+        tags = description_of(source, {0: 1000, number: 900}).tags
         assert rare in tags
         assert common not in tags
 
 
 def test_only_requested_fields_are_filled() -> None:
     title, text, _ = RESTAURANTS["en"]
-    result = described(document(title, text, fields=frozenset({Field.TAGS})))
+    result = description_of(document(title, text, fields=frozenset({Field.TAGS})))
     assert (result.summary, result.entity_type, result.category) == ("", "", "")
     assert result.tags
 
@@ -141,7 +141,10 @@ def test_headings_tables_and_code_are_no_summary() -> None:
         "transformer = model\n```\n\nThe **transformer** is a [model](https://x.org) of attention. "
         "The transformer is fast.\n"
     )
-    assert described(document("T", text)).summary == "The transformer is a model of attention. The transformer is fast."
+    assert (
+        description_of(document("T", text)).summary
+        == "The transformer is a model of attention. The transformer is fast."
+    )
 
 
 def test_a_program_has_key_words_and_no_summary() -> None:
@@ -149,7 +152,7 @@ def test_a_program_has_key_words_and_no_summary() -> None:
         "def load(path):\n    return open(path).read()\n\n\nclass Loader:\n    def run(self):\n        return load(1)\n"
         * 3
     )
-    result = described(document("loader.py", text))
+    result = description_of(document("loader.py", text))
     assert result.summary == ""
     assert result.tags
 
@@ -178,7 +181,7 @@ def test_a_program_has_key_words_and_no_summary() -> None:
 )
 def test_hostile_texts_give_bounded_descriptions(unit: str, size: int) -> None:
     labels = KnownLabels(tags=[f"tag {number}" for number in range(100)])
-    result = described(document(unit * 20, unit * size, labels=labels))
+    result = description_of(document(unit * 20, unit * size, labels=labels))
     assert len(result.summary) <= MAX_SUMMARY
     assert len(result.tags) <= MAX_TAGS
     assert all(0 < len(tag) <= MAX_TAG for tag in result.tags)

@@ -59,7 +59,7 @@ def with_chart(categories: list[Any], series: Mapping[str, tuple[float | None, .
     data.categories = categories
     for name, values in series.items():
         data.add_series(name, values)
-    size = [Inches(each) for each in (1, 1, 6, 4)]
+    size = [Inches(length) for length in (1, 1, 6, 4)]
     chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *size, data).chart
     if title:
         chart.has_title = True
@@ -188,7 +188,7 @@ def test_a_mail_is_recognised_without_a_file_name() -> None:
     assert detect(head, "example.txt").format is Format.TEXT
 
 
-def wrapped(*attributes: tuple[int, int, bytes]) -> bytes:
+def tnef(*attributes: tuple[int, int, bytes]) -> bytes:
     """Outlook's attribute format (TNEF): level, number with type, value."""
     data = struct.pack("<IH", 0x223E9F78, 1)
     for level, number, value in attributes:
@@ -196,14 +196,14 @@ def wrapped(*attributes: tuple[int, int, bytes]) -> bytes:
     return data
 
 
-def properties(*each: tuple[int, int, bytes]) -> bytes:
-    data = struct.pack("<I", len(each))
-    for kind, number, value in each:
+def properties(*entries: tuple[int, int, bytes]) -> bytes:
+    data = struct.pack("<I", len(entries))
+    for kind, number, value in entries:
         data += struct.pack("<HHII", kind, number, 1, len(value)) + value + bytes(-len(value) % 4)
     return data
 
 
-WRAPPED = wrapped(
+WRAPPED = tnef(
     (1, 0x00069007, struct.pack("<II", 1252, 0)),
     (1, 0x00069003, properties((0x1F, 0x1000, "The body in Outlook's wrapping.\0".encode("utf-16-le")))),
     (2, 0x00069002, bytes(14)),
@@ -408,7 +408,7 @@ def test_compressed_rtf_counts_as_inflated() -> None:
 
 
 def test_a_message_that_outlook_stores_as_rtf_is_read(tmp_path: Path) -> None:
-    parts = wrapped((1, 0x00069003, properties((0x102, 0x1009, HELLO))))
+    parts = tnef((1, 0x00069003, properties((0x102, 0x1009, HELLO))))
     message = mail("")
     message.add_attachment(parts, maintype="application", subtype="ms-tnef", filename="winmail.dat")
     assert texts(parse_bytes(tmp_path, "a.eml", message.as_bytes())) == [

@@ -45,7 +45,7 @@ def order(
     dense: list[Candidate], lexical: list[Candidate], *, ideal: float = 10.0, dense_weight: float | None = None
 ) -> list[int]:
     fused = fuse(dense, lexical, by_document=False, ideal=ideal, dense_weight=dense_weight)
-    return [each.chunk_id for each in fused]
+    return [result.chunk_id for result in fused]
 
 
 AGREEING = {1: 0.9, 2: 0.7, 3: 0.5, 4: 0.3}, {1: 8.0, 2: 6.0, 3: 4.0, 4: 2.0}
@@ -53,8 +53,8 @@ AGREEING = {1: 0.9, 2: 0.7, 3: 0.5, 4: 0.3}, {1: 8.0, 2: 6.0, 3: 4.0, 4: 2.0}
 
 def test_a_score_is_a_weighted_sum_of_cosine_and_share_of_the_question() -> None:
     fused = fuse(*legs(*AGREEING), by_document=False, ideal=10.0, dense_weight=0.25)
-    assert [each.fused_score for each in fused] == pytest.approx([0.7125, 0.5375, 0.3625, 0.1875])
-    assert [each.lexical_score for each in fused] == [8.0, 6.0, 4.0, 2.0]
+    assert [result.fused_score for result in fused] == pytest.approx([0.7125, 0.5375, 0.3625, 0.1875])
+    assert [result.lexical_score for result in fused] == [8.0, 6.0, 4.0, 2.0]
 
 
 def test_the_order_in_which_a_leg_lists_equal_scores_changes_nothing() -> None:
@@ -75,7 +75,7 @@ def test_a_higher_score_of_either_leg_never_ranks_lower() -> None:
         cosines = {key: source.random() for key in range(20)}
         words = {key: source.uniform(0.1, 9) for key in range(20)}
         fused = fuse(*legs(cosines, words), by_document=False, ideal=10.0)
-        places = {each.chunk_id: place for place, each in enumerate(fused)}
+        places = {result.chunk_id: place for place, result in enumerate(fused)}
         for entry in range(20):
             for other in range(20):
                 if cosines[entry] > cosines[other] and words[entry] > words[other]:
@@ -106,7 +106,7 @@ def test_a_dense_leg_ignorant_of_the_language_hardly_affects_the_order() -> None
     assert first >= 190
 
 
-def disagreeing(chars_per_token: float) -> tuple[list[Candidate], list[Candidate]]:
+def unrelated_legs(chars_per_token: float) -> tuple[list[Candidate], list[Candidate]]:
     """Unrelated legs, each with a clear first result of its own."""
     source = random.Random(17)
     cosines = {key: 0.45 + 0.1 * source.random() for key in range(60)} | {100: 0.75}
@@ -118,19 +118,19 @@ def disagreeing(chars_per_token: float) -> tuple[list[Candidate], list[Candidate
 def test_a_model_whose_vocabulary_covers_the_language_is_trusted_without_agreement(
     chars_per_token: float, trusted: float
 ) -> None:
-    result = trust(compare(*disagreeing(chars_per_token), by_document=False, ideal=10.0))
+    result = trust(compare(*unrelated_legs(chars_per_token), by_document=False, ideal=10.0))
     assert result == pytest.approx(trusted, abs=0.1 if trusted < 1 else 0)
 
 
 def test_if_legs_disagree_in_an_uncovered_language_the_terms_decide() -> None:
-    dense, lexical = disagreeing(HINDI)
-    assert order(dense, lexical)[:4] == [each.chunk_id for each in lexical[:4]]
+    dense, lexical = unrelated_legs(HINDI)
+    assert order(dense, lexical)[:4] == [result.chunk_id for result in lexical[:4]]
 
 
 @pytest.mark.parametrize("other", ["dense", "lexical"])
 def test_a_language_counts_as_covered_only_if_the_best_of_both_legs_are(other: str) -> None:
-    dense, lexical = disagreeing(ENGLISH)
-    foreign = [each._replace(chars_per_token=SPANISH) for each in (dense if other == "dense" else lexical)]
+    dense, lexical = unrelated_legs(ENGLISH)
+    foreign = [result._replace(chars_per_token=SPANISH) for result in (dense if other == "dense" else lexical)]
     mixed = (foreign, lexical) if other == "dense" else (dense, foreign)
     assert compare(dense, lexical, by_document=False, ideal=10.0).coverage == 1
     assert compare(*mixed, by_document=False, ideal=10.0).coverage == 0
@@ -138,11 +138,11 @@ def test_a_language_counts_as_covered_only_if_the_best_of_both_legs_are(other: s
 
 @pytest.mark.parametrize(("chars_per_token", "coverage"), [(ENGLISH, 1.0), (SPANISH, 0.0)])
 def test_rows_of_numbers_do_not_indicate_the_language(chars_per_token: float, coverage: float) -> None:
-    dense, lexical = disagreeing(chars_per_token)
-    numbers = [each._replace(chars_per_token=0.0) for each in dense]
+    dense, lexical = unrelated_legs(chars_per_token)
+    numbers = [result._replace(chars_per_token=0.0) for result in dense]
     for rows in (numbers, [*numbers[:7], *dense[7:]]):
         assert compare(rows, lexical, by_document=False, ideal=10.0).coverage == coverage
-    silent = [each._replace(chars_per_token=0.0) for each in lexical]
+    silent = [result._replace(chars_per_token=0.0) for result in lexical]
     assert compare(numbers, silent, by_document=False, ideal=10.0).coverage == 0
 
 
@@ -161,9 +161,9 @@ def test_if_texts_share_their_words_the_meaning_decides() -> None:
 def test_a_score_stays_within_one_if_the_meaning_counts_more() -> None:
     same = dict.fromkeys(range(20), 10.0)
     fused = fuse(*legs(dict.fromkeys(same, 1.0), same, ENGLISH), by_document=False, ideal=10.0)
-    assert [each.fused_score for each in fused] == pytest.approx([0.75] * 20)
+    assert [result.fused_score for result in fused] == pytest.approx([0.75] * 20)
     alone = fuse(*legs(dict.fromkeys(same, 1.0), same, ENGLISH), by_document=False, ideal=10.0, dense_weight=1.0)
-    assert [each.fused_score for each in alone] == pytest.approx([0.5] * 20)
+    assert [result.fused_score for result in alone] == pytest.approx([0.5] * 20)
 
 
 def test_distinction_is_how_far_the_first_result_stands_out_from_the_tenth() -> None:
@@ -216,18 +216,18 @@ def test_a_documents_chunk_comes_from_the_dense_leg() -> None:
     fused = fuse(
         [candidate(1, document_id=7)], [candidate(2, document_id=7, lexical_score=3.0)], by_document=True, ideal=10.0
     )
-    assert [(each.chunk_id, each.lexical_score) for each in fused] == [(1, 3.0)]
+    assert [(result.chunk_id, result.lexical_score) for result in fused] == [(1, 3.0)]
 
 
 def test_by_rank_both_legs_count_and_ties_go_to_the_lexical_leg() -> None:
     dense = [candidate(1), candidate(2), candidate(3)]
     lexical = [candidate(4, lexical_score=9.0), candidate(3, lexical_score=8.0), candidate(5, lexical_score=7.0)]
     fused = fuse_by_rank(dense, lexical, by_document=False)
-    assert [(each.chunk_id, each.fused_score) for each in fused] == [
+    assert [(result.chunk_id, result.fused_score) for result in fused] == [
         (3, pytest.approx(1 / 8 + 1 / 7)),
         (4, pytest.approx(1 / 6)),
         (1, pytest.approx(1 / 6)),
         (2, pytest.approx(1 / 7)),
         (5, pytest.approx(1 / 8)),
     ]
-    assert [each.lexical_score for each in fused] == [8.0, 9.0, None, None, 7.0]
+    assert [result.lexical_score for result in fused] == [8.0, 9.0, None, None, 7.0]

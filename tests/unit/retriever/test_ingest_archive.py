@@ -159,7 +159,7 @@ def test_links_of_a_zip_are_left_out(tmp_path: Path) -> None:
     assert by_part(parse_bytes(tmp_path, "a.zip", data.getvalue())) == {"a.txt": ["text"]}
 
 
-def encrypted(data: bytes) -> bytes:
+def mark_encrypted(data: bytes) -> bytes:
     """A ZIP archive whose files are marked as encrypted."""
     for signature, offset in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
         position = data.find(signature)
@@ -170,7 +170,7 @@ def encrypted(data: bytes) -> bytes:
     return data
 
 
-def overlapping() -> bytes:
+def overlapping_archive() -> bytes:
     """Many names for one compressed file, as in D. Fifield, A better zip bomb (2019), but not disguised."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -209,8 +209,8 @@ def bomb(layers: int, width: int) -> bytes:
         ("a.tar.xz", lambda: lzma.compress(tar_of(FILES))[:400], IngestCode.CORRUPT),
         ("a.zip", lambda: package({"folder/": ""}), IngestCode.EMPTY),
         ("a.zip", lambda: package({"a.png": b"GIF89a", "b.exe": b"\x7fELF"}), IngestCode.NO_TEXT),
-        ("a.zip", lambda: encrypted(package({"a.txt": "text", "b.txt": "text"})), IngestCode.PASSWORD_REQUIRED),
-        ("a.zip", overlapping, IngestCode.TOO_LARGE),
+        ("a.zip", lambda: mark_encrypted(package({"a.txt": "text", "b.txt": "text"})), IngestCode.PASSWORD_REQUIRED),
+        ("a.zip", overlapping_archive, IngestCode.TOO_LARGE),
         ("a.zip", lambda: package({"a.bin": bytes(40 * _MIB)}), IngestCode.TOO_LARGE),
         ("a.zip", lambda: package({f"{number}.txt": "x" for number in range(10_001)}), IngestCode.TOO_LARGE),
         ("a.zip", lambda: package({f"{number:080}": "" for number in range(40_000)}), IngestCode.TOO_LARGE),

@@ -129,7 +129,7 @@ def test_hostile_files_are_refused_in_time(unit: str) -> None:
 NAMES = {"FN": "name", "ORG": "organisation", "NOTE": "note", "EMAIL": "e-mail"}
 
 
-def made(prose: Prose) -> bytes:
+def made_cards(prose: Prose) -> bytes:
     """Written with vobject, which folds and escapes."""
     cards: list[str] = []
     for _ in range(20):
@@ -159,7 +159,7 @@ def at_lines(data: bytes, chunk: Chunk) -> str:
 
 
 def test_each_quote_is_in_the_lines_of_its_place() -> None:
-    assert check(made(Prose(random.Random(18))), "a.vcf", at_lines) >= QUOTES
+    assert check(made_cards(Prose(random.Random(18))), "a.vcf", at_lines) >= QUOTES
 
 
 def test_events_of_another_library_are_read() -> None:

@@ -12,7 +12,7 @@ from citewire.common.v1.place_pb2 import Place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest import chunker
 from citewire_retriever.ingest.chunks import Chunk, ChunkRules, embedding_input
 from citewire_retriever.ingest.document import BlockKind, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -37,27 +37,27 @@ async def count_greedily(texts: Sequence[str]) -> list[int]:
 
 
 def cut(document: ParsedDocument, title: str = "", rules: ChunkRules = RULES) -> list[Chunk]:
-    return asyncio.run(chunk(document, title, rules, count))
+    return asyncio.run(chunker.chunk(document, title, rules, count))
 
 
 def check(document: ParsedDocument, chunks: list[Chunk], rules: ChunkRules) -> None:
     """Checks the properties of every document's chunks."""
-    assert [each.index for each in chunks] == list(range(len(chunks)))
-    lengths = asyncio.run(count([embedding_input(each.header, each.text) for each in chunks]))
-    own = asyncio.run(count([each.text for each in chunks]))
+    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    lengths = asyncio.run(count([embedding_input(chunk.header, chunk.text) for chunk in chunks]))
+    own = asyncio.run(count([chunk.text for chunk in chunks]))
     rows = [(b.start, b.end) for b in document.blocks if b.text is not None]
-    for each, tokens, own_tokens in zip(chunks, lengths, own, strict=True):
+    for chunk, tokens, own_tokens in zip(chunks, lengths, own, strict=True):
         assert tokens <= rules.max_tokens
-        assert each.token_count == own_tokens
-        assert each.content_hash == hashlib.sha256(each.text.encode()).digest()
-        assert any(char.isalnum() for char in each.text)
-        assert each.verbatim == (not any(start < each.char_end and each.char_start < end for start, end in rows))
-        if each.verbatim:
-            assert each.text == document.text[each.char_start : each.char_end]
+        assert chunk.token_count == own_tokens
+        assert chunk.content_hash == hashlib.sha256(chunk.text.encode()).digest()
+        assert any(char.isalnum() for char in chunk.text)
+        assert chunk.verbatim == (not any(start < chunk.char_end and chunk.char_start < end for start, end in rows))
+        if chunk.verbatim:
+            assert chunk.text == document.text[chunk.char_start : chunk.char_end]
         if document.has_lines:
-            assert each.place.HasField("start_line")
-            assert each.place.HasField("end_line")
-            assert document.text.count("\n", 0, each.char_start) + 1 <= each.place.start_line <= each.place.end_line
+            assert chunk.place.HasField("start_line")
+            assert chunk.place.HasField("end_line")
+            assert document.text.count("\n", 0, chunk.char_start) + 1 <= chunk.place.start_line <= chunk.place.end_line
 
 
 def prose(sentences: int, *, word: str = "w") -> str:
@@ -66,26 +66,26 @@ def prose(sentences: int, *, word: str = "w") -> str:
 
 def test_small_paragraphs_share_a_chunk_up_to_the_target() -> None:
     chunks = cut(parse_plain("\n\n".join(["one two three"] * 12), LIMITS))
-    assert [each.token_count for each in chunks] == [24, 24]
+    assert [chunk.token_count for chunk in chunks] == [24, 24]
     assert (chunks[0].place.start_line, chunks[0].place.end_line) == (1, 11)
 
 
 def test_line_ends_that_are_tokens_take_only_their_share_of_chunks() -> None:
     document = parse_plain("\n\n".join(["one two three"] * 400), LIMITS)
-    chunks = asyncio.run(chunk(document, "", RULES, count_greedily))
-    assert max(each.token_count for each in chunks) <= RULES.max_tokens
-    assert min(each.token_count for each in chunks) > RULES.max_tokens * 0.8
+    chunks = asyncio.run(chunker.chunk(document, "", RULES, count_greedily))
+    assert max(chunk.token_count for chunk in chunks) <= RULES.max_tokens
+    assert min(chunk.token_count for chunk in chunks) > RULES.max_tokens * 0.8
 
 
 def test_chunks_are_of_even_size() -> None:
     chunks = cut(parse_plain("\n\n".join(["one two three"] * 7), LIMITS))
-    assert [each.token_count for each in chunks] == [16, 12]
+    assert [chunk.token_count for chunk in chunks] == [16, 12]
 
 
 def test_a_paragraph_that_fits_the_window_stays_whole() -> None:
     document = parse_plain(f"{prose(6)}\n\nshort one", LIMITS)
     chunks = cut(document)
-    assert [each.text for each in chunks] == [prose(6), "short one"]
+    assert [chunk.text for chunk in chunks] == [prose(6), "short one"]
     assert chunks[0].token_count > RULES.target_tokens
 
 
@@ -111,7 +111,7 @@ def test_nothing_is_repeated_between_whole_paragraphs() -> None:
 def test_sections_are_kept_apart_and_named() -> None:
     text = "# A\n\nalpha\n\n## B\n\nbeta\n\n### C\n\ngamma\n\n## D\n\ndelta\n\n# E\n\nepsilon\n"
     chunks = cut(parse_markdown(text, LIMITS))
-    assert [(each.section, each.text) for each in chunks] == [
+    assert [(chunk.section, chunk.text) for chunk in chunks] == [
         ("A", "# A\n\nalpha"),
         ("A > B", "## B\n\nbeta"),
         ("A > B > C", "### C\n\ngamma"),
@@ -122,7 +122,7 @@ def test_sections_are_kept_apart_and_named() -> None:
 
 def test_a_heading_without_text_is_in_the_path_of_what_follows() -> None:
     chunks = cut(parse_markdown("# A\n\n## B\n\nbeta\n\n## Empty\n\n## D\n\ndelta\n\n## Last\n", LIMITS))
-    assert [(each.section, each.text) for each in chunks] == [
+    assert [(chunk.section, chunk.text) for chunk in chunks] == [
         ("A > B", "## B\n\nbeta"),
         ("A > Empty", "## Empty"),  # without text below it, it would be lost
         ("A > D", "## D\n\ndelta"),
@@ -139,7 +139,7 @@ def test_a_heading_stays_with_the_text_below_it() -> None:
 def test_title_and_section_are_embedded_and_leave_room() -> None:
     document = parse_markdown(f"# Title\n\n## Part\n\n{prose(20)}", LIMITS)
     chunks = cut(document, "Title")
-    assert {each.header for each in chunks} == {"Title\nPart"}
+    assert {chunk.header for chunk in chunks} == {"Title\nPart"}
     assert chunks[0].section == "Title > Part"
     check(document, chunks, RULES)
 
@@ -148,7 +148,7 @@ def test_a_long_title_is_shortened_to_its_share() -> None:
     document = parse_plain(prose(20), LIMITS)
     chunks = cut(document, "Very " * 300 + "long")
     check(document, chunks, RULES)
-    (header,) = {each.header for each in chunks}
+    (header,) = {chunk.header for chunk in chunks}
     assert header.startswith("Very Very")
     assert asyncio.run(count([header]))[0] <= RULES.max_tokens * RULES.header_share
 
@@ -158,10 +158,10 @@ def test_small_rows_share_a_chunk_with_a_place_for_each(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.csv", "\n".join(["Name,Note", *rows[:4], "", *rows[4:]]))
     chunks = cut(document)
     check(document, chunks, RULES)
-    assert [(each.place.row, each.place.end_row) for each in chunks] == [(2, 4), (5, 8), (9, 11)]
-    for each in chunks:
-        for start, place in each.places:
-            assert each.text[start:].startswith(f"Name: Tea{place.row - 2 - (place.row > 6)}\nNote: hot")
+    assert [(chunk.place.row, chunk.place.end_row) for chunk in chunks] == [(2, 4), (5, 8), (9, 11)]
+    for chunk in chunks:
+        for start, place in chunk.places:
+            assert chunk.text[start:].startswith(f"Name: Tea{place.row - 2 - (place.row > 6)}\nNote: hot")
             assert place == Place(row=place.row)
 
 
@@ -169,7 +169,7 @@ def test_rows_share_no_chunk_with_other_text() -> None:
     document = parse_html_page(
         "<p>Before.</p><table><tr><th>a<th>b<tr><td>1<td>2<tr><td>3<td>4</table><p>After.", LIMITS
     )
-    assert [each.text for each in cut(document)] == ["Before.", "a: 1\nb: 2\n\na: 3\nb: 4", "After."]
+    assert [chunk.text for chunk in cut(document)] == ["Before.", "a: 1\nb: 2\n\na: 3\nb: 4", "After."]
 
 
 def test_rows_of_a_markdown_table_are_pairs_over_their_lines() -> None:
@@ -188,15 +188,15 @@ def test_a_long_row_is_cut_between_its_cells(tmp_path: Path) -> None:
     chunks = cut(document)
     check(document, chunks, RULES)
     assert len(chunks) > 1
-    assert {each.place.row for each in chunks} == {2}
-    assert all(line.startswith("column") for each in chunks for line in each.text.split("\n"))
+    assert {chunk.place.row for chunk in chunks} == {2}
+    assert all(line.startswith("column") for chunk in chunks for line in chunk.text.split("\n"))
 
 
 def test_pages_are_kept_apart(tmp_path: Path) -> None:
     pages = [prose_page("Heading", [["Short text here on the page."]]), [(72.0, 700.0, 10.0, "regular", "It goes on.")]]
     document = parse_bytes(tmp_path, "a.pdf", make_pdf(pages))
     chunks = cut(document)
-    assert [(each.place.page, each.section) for each in chunks] == [(1, "Heading"), (2, "Heading")]
+    assert [(chunk.place.page, chunk.section) for chunk in chunks] == [(1, "Heading"), (2, "Heading")]
 
 
 PYTHON = """\
@@ -236,7 +236,7 @@ def test_definitions_are_separate_and_large_ones_are_divided_by_members() -> Non
     document = parse_code(PYTHON, "python", LIMITS)
     chunks = cut(document)
     check(document, chunks, RULES)
-    results = [(each.section, each.place.start_line, each.place.end_line) for each in chunks]
+    results = [(chunk.section, chunk.place.start_line, chunk.place.end_line) for chunk in chunks]
     assert results[:3] == [("", 1, 1), ("f", 4, 6), ("Small", 8, 10)]
     assert chunks[1].text.startswith("# About f.")
     assert results[3:6] == [("Large", 12, 13), ("Large > first", 15, 18), ("Large > second", 20, 23)]
@@ -261,19 +261,19 @@ def test_definitions_are_separate_and_large_ones_are_divided_by_members() -> Non
 def test_text_without_structure_is_cut_too(text: str) -> None:
     document = parse_plain(text, LIMITS)
     chunks = cut(document, "Title")
-    lengths = asyncio.run(count([each.text for each in chunks]))
+    lengths = asyncio.run(count([chunk.text for chunk in chunks]))
     assert max(lengths) <= RULES.max_tokens
-    assert max(len(each.text) for each in chunks) <= RULES.max_tokens * 16
+    assert max(len(chunk.text) for chunk in chunks) <= RULES.max_tokens * 16
     letters = sum(not char.isspace() for char in text)
-    assert sum(not char.isspace() for each in chunks for char in each.text) >= letters
+    assert sum(not char.isspace() for chunk in chunks for char in chunk.text) >= letters
 
 
 def test_with_a_counter_that_is_not_additive_chunks_still_fit_the_window() -> None:
     document = parse_plain("\n".join(["one two three four"] * 80), LIMITS)
-    chunks = asyncio.run(chunk(document, "T", RULES, count_greedily))
-    lengths = asyncio.run(count_greedily([embedding_input(each.header, each.text) for each in chunks]))
+    chunks = asyncio.run(chunker.chunk(document, "T", RULES, count_greedily))
+    lengths = asyncio.run(count_greedily([embedding_input(chunk.header, chunk.text) for chunk in chunks]))
     assert max(lengths) <= RULES.max_tokens
-    assert words("\n".join(each.text for each in chunks)) == words(document.text)
+    assert words("\n".join(chunk.text for chunk in chunks)) == words(document.text)
 
 
 def test_too_many_chunks_are_refused() -> None:
@@ -300,13 +300,13 @@ def test_no_word_is_lost_no_chunk_too_long_no_boundary_crossed(blocks: list[str]
     document = parse_markdown("\n\n".join(blocks), LIMITS)
     chunks = cut(document, title)
     check(document, chunks, RULES)
-    spoken = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
+    spoken = words("\n".join(f"{chunk.section}\n{chunk.text}" for chunk in chunks))
     columns = {"x", "y"}  # a column's name is in its rows
     long = {word for word in words(document.text) if len(word) > 100}  # cut inside, if it must be
     assert words(document.text) - long - columns <= spoken
     headings = [b.start for b in document.blocks if b.kind is BlockKind.HEADING]
-    for each in chunks:
-        assert not [start for start in headings if each.char_start < start < each.char_end]
+    for chunk in chunks:
+        assert not [start for start in headings if chunk.char_start < start < chunk.char_end]
     assert chunks == cut(document, title)
 
 
@@ -317,5 +317,5 @@ def test_sentences_of_zero_tokens_are_not_repeated_endlessly() -> None:
         return [len(text) // 4 for text in texts]
 
     document = parse_plain("? " * 4_000 + "end", LIMITS)
-    chunks = asyncio.run(chunk(document, "", RULES, estimate))
-    assert sum(len(each.text) for each in chunks) < 3 * len(document.text)
+    chunks = asyncio.run(chunker.chunk(document, "", RULES, estimate))
+    assert sum(len(chunk.text) for chunk in chunks) < 3 * len(document.text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest import chunker
 from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.document import BlockKind
 from ingest_files import check_document, parse_bytes, text_of
@@ -51,8 +51,8 @@ def test_sections_of_ini(tmp_path: Path) -> None:
     check_document(document)
     labels = [block.label for block in document.blocks if block.kind is BlockKind.HEADING]
     assert labels == ["Größe und Maß", "network"]
-    chunks = asyncio.run(chunk(document, "a", ChunkRules(max_tokens=64), count))
-    assert [(each.section, each.place.start_line, each.place.end_line) for each in chunks] == [
+    chunks = asyncio.run(chunker.chunk(document, "a", ChunkRules(max_tokens=64), count))
+    assert [(chunk.section, chunk.place.start_line, chunk.place.end_line) for chunk in chunks] == [
         ("", 1, 2),
         ("Größe und Maß", 3, 6),
         ("network", 7, 8),

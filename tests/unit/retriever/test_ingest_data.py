@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import pytest
 import yaml
 
-from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest import chunker
 from citewire_retriever.ingest.chunks import Chunk, ChunkRules
 from citewire_retriever.ingest.document import Block, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -29,7 +29,7 @@ async def count(texts: Sequence[str]) -> list[int]:
 
 
 def chunks_of(document: ParsedDocument) -> list[Chunk]:
-    return asyncio.run(chunk(document, "A title", RULES, count))
+    return asyncio.run(chunker.chunk(document, "A title", RULES, count))
 
 
 def lines_of(document: ParsedDocument) -> Iterator[Block]:
@@ -46,14 +46,14 @@ def value_at(value: Json, path: str) -> Json:
     return value
 
 
-def shown(value: Json) -> str:
+def format_value(value: Json) -> str:
     """A value in the form in which it is shown."""
     if isinstance(value, list):
-        return ", ".join(shown(each) for each in cast("list[Json]", value))
+        return ", ".join(format_value(element) for element in cast("list[Json]", value))
     return value.strip() if isinstance(value, str) else json.dumps(value)
 
 
-def invented(seed: int) -> dict[str, Any]:
+def random_data(seed: int) -> dict[str, Any]:
     """Nested data with odd keys and texts of several scripts."""
     dice = random.Random(seed)
 
@@ -81,12 +81,12 @@ def invented(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("indent", [None, 2])
 def test_every_json_line_has_the_value_at_its_path(tmp_path: Path, seed: int, indent: int | None) -> None:
-    data = invented(seed)
+    data = random_data(seed)
     text = json.dumps(data, indent=indent, ensure_ascii=bool(seed % 2))
     document = parse_bytes(tmp_path, "a.json", text)
     source = text.split("\n")
     for line in lines_of(document):
-        value = shown(value_at(data, line.place.record_path))
+        value = format_value(value_at(data, line.place.record_path))
         assert text_of(document, line).endswith(value)
         assert line.place.HasField("start_line") == (indent is not None)
         if indent is not None and re.fullmatch(r"[\w -]+", value, re.ASCII):
@@ -95,19 +95,23 @@ def test_every_json_line_has_the_value_at_its_path(tmp_path: Path, seed: int, in
 
 @pytest.mark.parametrize("seed", range(8))
 def test_chunks_name_their_record_and_their_parts_the_exact_value(tmp_path: Path, seed: int) -> None:
-    data = invented(seed)
+    data = random_data(seed)
     document = parse_bytes(tmp_path, "a.json", json.dumps(data))
-    for each in chunks_of(document):
-        path, _, slice_end = each.place.record_path.partition(":")
+    for chunk in chunks_of(document):
+        path, _, slice_end = chunk.place.record_path.partition(":")
         whole = value_at(data, path.rpartition("[")[0] if slice_end else path)
         if slice_end:
             whole = whole[int(path.rpartition("[")[2]) : int(slice_end.removesuffix("]"))]
         assert whole is not None
-        bounds = [start for start, _ in each.places] + [len(each.text)]
-        for (start, place), end in zip(each.places, bounds[1:], strict=True):
+        bounds = [start for start, _ in chunk.places] + [len(chunk.text)]
+        for (start, place), end in zip(chunk.places, bounds[1:], strict=True):
             value = value_at(data, place.record_path)
-            part = each.text[start:end].strip()
-            assert part.endswith(shown(value)) or part in shown(value) or not isinstance(value, str | int | float)
+            part = chunk.text[start:end].strip()
+            assert (
+                part.endswith(format_value(value))
+                or part in format_value(value)
+                or not isinstance(value, str | int | float)
+            )
 
 
 def test_a_minified_file_becomes_chunks_with_paths(tmp_path: Path) -> None:
@@ -125,8 +129,8 @@ def test_a_minified_file_becomes_chunks_with_paths(tmp_path: Path) -> None:
 def test_large_records_are_separate_sections(tmp_path: Path) -> None:
     records = [{"id": index, "text": "Some long words. " * 60} for index in range(3)]
     chunks = chunks_of(parse_bytes(tmp_path, "a.json", json.dumps({"items": records})))
-    assert {each.section.split(" > ")[1] for each in chunks} == {"[0]", "[1]", "[2]"}
-    assert all(each.place.record_path.startswith(f"items{each.section.split(' > ')[1]}") for each in chunks)
+    assert {chunk.section.split(" > ")[1] for chunk in chunks} == {"[0]", "[1]", "[2]"}
+    assert all(chunk.place.record_path.startswith(f"items{chunk.section.split(' > ')[1]}") for chunk in chunks)
 
 
 def test_json_lines_have_numbers_and_lines(tmp_path: Path) -> None:
@@ -188,12 +192,12 @@ def test_empty_values_are_empty(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_yaml_line_has_the_value_at_its_path(tmp_path: Path, seed: int) -> None:
-    data = invented(seed)
+    data = random_data(seed)
     text = yaml.safe_dump(data, allow_unicode=bool(seed % 2), default_flow_style=seed % 3 == 0)
     document = parse_bytes(tmp_path, "a.yaml", text)
     for line in lines_of(document):
         value = value_at(data, line.place.record_path)
-        assert text_of(document, line).lower().endswith(shown(value).lower())
+        assert text_of(document, line).lower().endswith(format_value(value).lower())
         assert 1 <= line.place.start_line <= line.place.end_line <= text.count("\n") + 1
 
 

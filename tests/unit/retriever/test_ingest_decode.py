@@ -44,7 +44,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "encoding"), [(text, each) for text in TEXTS for each in TEXTS[text].split()])
+@pytest.mark.parametrize(("text", "encoding"), [(text, encoding) for text in TEXTS for encoding in TEXTS[text].split()])
 @pytest.mark.parametrize("times", [1, 40])
 def test_short_and_long_texts_of_many_scripts(text: str, encoding: str, times: int) -> None:
     assert decode((text * times).encode(encoding)) == text * times

@@ -10,7 +10,7 @@ from typing import Any
 import pypdfium2
 import pytest
 
-from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest import chunker
 from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.document import Format, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -39,9 +39,9 @@ def outcome(path: Path) -> str:
     except IngestError as error:
         return error.code.value if error.message.endswith(".") else f"{error.code} without a sentence"
     check_document(document)
-    chunks = asyncio.run(chunk(document, document.title or path.name, RULES, count))
+    chunks = asyncio.run(chunker.chunk(document, document.title or path.name, RULES, count))
     assert chunks
-    cut_words = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
+    cut_words = words("\n".join(f"{chunk.section}\n{chunk.text}" for chunk in chunks))
     if document.format not in {Format.MARKDOWN}:  # its tables are rendered; they have their own tests
         lost = {word for word in words(document.text) if len(word) < 60} - cut_words
         assert not lost, (path, sorted(lost)[:20])
@@ -121,5 +121,7 @@ def test_columns_are_read_one_after_the_other(shared_data: Path) -> None:
 
 def test_the_same_bytes_give_the_same_chunks(shared_data: Path) -> None:
     path = shared_data / "qa-financebench" / "pdfs" / "ULTABEAUTY_2023Q4_EARNINGS.pdf"
-    first, second = (asyncio.run(chunk(parse(path.read_bytes(), path.name), "T", RULES, count)) for _ in range(2))
+    first, second = (
+        asyncio.run(chunker.chunk(parse(path.read_bytes(), path.name), "T", RULES, count)) for _ in range(2)
+    )
     assert first == second

@@ -87,7 +87,7 @@ def test_every_line_of_a_real_books_poems_is_read(shared_data: Path) -> None:
     path = shared_data / "documents" / "epub" / "epub_purvis_poetry.epub"
     document = read(path.read_bytes())
     page = parse_xml(zipfile.ZipFile(path).read("epub/text/poetry.xhtml"))
-    lines = ["".join(each.itertext()).strip() for each in page.iter("{*}span")]
+    lines = ["".join(span.itertext()).strip() for span in page.iter("{*}span")]
     text = " ".join(document.text.split())
     assert len(lines) > 100
     assert all(" ".join(line.split()) in text for line in lines)

@@ -40,7 +40,7 @@ ATTACKS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded() -> None:
+def load_code() -> None:
     """Loads the measured code, and freezes existing objects so that measurements don't collect them again."""
     preload()
     gc.collect()

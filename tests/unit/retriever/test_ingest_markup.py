@@ -75,7 +75,7 @@ None.
 
 def sections(document: ParsedDocument) -> dict[str, str]:
     """The section of each text, by the text's last words."""
-    return {document.text[each.pieces[-1].start : each.pieces[-1].end]: each.section for each in group(document)}
+    return {document.text[part.pieces[-1].start : part.pieces[-1].end]: part.section for part in group(document)}
 
 
 def labels(document: ParsedDocument) -> list[tuple[int, str, int]]:

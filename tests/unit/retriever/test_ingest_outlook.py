@@ -13,14 +13,14 @@ from outlook_files import compound_file, message, properties, text
 from proof_scale import ProofScale
 
 
-def made() -> bytes:
+def made_message() -> bytes:
     inner = message("The older one", "It was cheaper.", {"note.txt": b"deep inside"}, header=24)
     files = {"Preise (März).csv": b"name,price\ntea,3\n", "long.txt": "Größe ".encode() * 2000, "x": inner}
     return compound_file(message("Größen und 年度", "Guten Tag.\r\n\r\nIch komme.", files))
 
 
 def test_a_message_with_attachments(tmp_path: Path) -> None:
-    document = parse_bytes(tmp_path, "a.msg", made())
+    document = parse_bytes(tmp_path, "a.msg", made_message())
     check_document(document)
     assert (document.title, document.media_type) == ("Größen und 年度", "application/vnd.ms-outlook")
     parts = by_part(document)
@@ -41,7 +41,7 @@ def test_a_message_with_attachments(tmp_path: Path) -> None:
 
 
 def test_a_message_is_recognised_by_its_content(tmp_path: Path) -> None:
-    assert parse_bytes(tmp_path, "a", made()).media_type == "application/vnd.ms-outlook"
+    assert parse_bytes(tmp_path, "a", made_message()).media_type == "application/vnd.ms-outlook"
 
 
 def test_html_and_old_code_pages(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_nesting_of_messages_is_limited(tmp_path: Path) -> None:
 
 
 def test_truncated_and_changed_messages_are_read_or_an_error(tmp_path: Path, proof: ProofScale) -> None:
-    data, choices = made(), proof.random()
+    data, choices = made_message(), proof.random()
     codes: set[IngestCode] = set()
     for _ in range(proof.pick(scaled_down=150, full=3000)):
         broken = bytearray(data[: choices.choice((len(data), choices.randrange(9, len(data))))])

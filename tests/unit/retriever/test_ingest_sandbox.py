@@ -191,7 +191,7 @@ async def test_the_fork_server_is_replaced_after_a_number_of_files(tmp_path: Pat
             seen.append(processes() - before)
     assert seen[0] == seen[1]
     assert seen[2] != seen[1]
-    assert [len(each) for each in seen] == [1, 1, 1]
+    assert [len(pids) for pids in seen] == [1, 1, 1]
     assert processes() <= before
 
 

@@ -31,7 +31,7 @@ def lines(document: ParsedDocument) -> list[Line]:
     return results
 
 
-def made() -> bytes:
+def made_presentation() -> bytes:
     """A presentation by python-pptx: a title, text in boxes and groups, a table, notes, and an untitled slide."""
     presentation = Presentation()
     slide = presentation.slides.add_slide(presentation.slide_layouts[1])
@@ -56,7 +56,7 @@ def made() -> bytes:
 
 
 def test_another_librarys_presentation_is_read_by_slide() -> None:
-    document = parse(made(), "a.pptx")
+    document = parse(made_presentation(), "a.pptx")
     assert lines(document) == [
         (1, "Revenue", "It grew."),
         (1, "Revenue", "Year: 2024\nEuros: 5"),
@@ -108,7 +108,9 @@ def test_a_real_presentation_reads_as_another_library_reads_it(shared_data: Path
     path = shared_data / "documents" / "pptx" / "powerpoint_sample.pptx"
     document = parse(path.read_bytes(), path.name)
     for number, slide in enumerate(Presentation(str(path)).slides, 1):
-        ours = "\n".join(document.text[each.start : each.end] for each in document.blocks if each.place.slide == number)
+        ours = "\n".join(
+            document.text[block.start : block.end] for block in document.blocks if block.place.slide == number
+        )
         for shape in slide.shapes:
             for paragraph in shape.text_frame.paragraphs if isinstance(shape, Shape) else ():
                 assert paragraph.text.strip() in ours

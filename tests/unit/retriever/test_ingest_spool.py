@@ -20,7 +20,7 @@ async def parts(*data: bytes) -> AsyncIterator[bytes]:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir())
+    return sorted(entry.name for entry in folder.iterdir())
 
 
 async def test_a_file_exists_while_it_is_needed(tmp_path: Path) -> None:

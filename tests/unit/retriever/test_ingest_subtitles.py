@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest import chunker
 from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from ingest_files import parse_bytes, text_of
@@ -74,15 +74,15 @@ def test_a_chunk_spans_its_cues_and_has_a_place_for_each(tmp_path: Path) -> None
         for number in range(300)
     ]
     document = parse_bytes(tmp_path, "a.srt", "\n".join(cues))
-    chunks = asyncio.run(chunk(document, "A title", ChunkRules(max_tokens=254), count))
+    chunks = asyncio.run(chunker.chunk(document, "A title", ChunkRules(max_tokens=254), count))
     assert 5 < len(chunks) < 100
-    for each in chunks:
-        assert (each.place.start_seconds, each.place.end_seconds) == (
-            each.places[0][1].start_seconds,
-            each.places[-1][1].end_seconds,
+    for chunk in chunks:
+        assert (chunk.place.start_seconds, chunk.place.end_seconds) == (
+            chunk.places[0][1].start_seconds,
+            chunk.places[-1][1].end_seconds,
         )
-        for start, place in each.places:
-            assert each.text[start:].startswith(f"and then came number {place.start_seconds:g}")
+        for start, place in chunk.places:
+            assert chunk.text[start:].startswith(f"and then came number {place.start_seconds:g}")
 
 
 def test_times_are_those_in_the_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from citewire_retriever.ingest.parsers.cell_formats import general, show
 from zip_packages import package, relations, xlsx
 
 
-def saved(book: openpyxl.Workbook) -> bytes:
+def bytes_of(book: openpyxl.Workbook) -> bytes:
     data = io.BytesIO()
     book.save(data)
     return data.getvalue()
@@ -47,7 +47,7 @@ def test_rows_have_their_sheet_number_and_cells() -> None:
     other = book.create_sheet("Old")
     other.sheet_state = "hidden"
     other.append(["alone"])
-    document = read(saved(book))
+    document = read(bytes_of(book))
     assert rows(document) == [
         ("B2", "Price list"),
         ("B4:D4", "Fruit: Apple\nPrice: 1.50 €\nSince: 2024-01-31"),
@@ -66,7 +66,7 @@ def test_a_first_column_without_a_name_names_the_rows() -> None:
     assert sheet is not None
     for row in ([None, None, "May", "June"], [None, "Boats", 1, 2], ["note", "Oars", 3, 4]):
         sheet.append(row)
-    assert rows(read(saved(book))) == [
+    assert rows(read(bytes_of(book))) == [
         ("B2:D2", "Boats\nMay: 1\nJune: 2"),
         ("A3:D3", "A: note\nOars\nMay: 3\nJune: 4"),
     ]
@@ -91,7 +91,7 @@ JOINED = {
 def test_a_header_of_groups_and_names_below_is_joined(case: str) -> None:
     book = _merged(*GROUPED[case])
     last = "E" if case == "years" else "C"
-    assert rows(read(saved(book))) == [(f"A3:{last}3", JOINED[case])]
+    assert rows(read(bytes_of(book))) == [(f"A3:{last}3", JOINED[case])]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_header_of_groups_and_names_below_is_joined(case: str) -> None:
     ],
 )
 def test_a_merged_cell_above_words_is_no_group(data: list[list[str | None]]) -> None:
-    place, text = rows(read(saved(_merged(data, ["A1:B1"]))))[0]
+    place, text = rows(read(bytes_of(_merged(data, ["A1:B1"]))))[0]
     assert place.startswith("A2")
     assert text.startswith(f"{data[0][0]}: {data[1][0]}\n")
 
@@ -118,8 +118,8 @@ def _merged(data: Sequence[Sequence[str | int | None]], merges: Sequence[str]) -
     assert sheet is not None
     for row in data:
         sheet.append(list(row))
-    for each in merges:
-        sheet.merge_cells(each)
+    for merge in merges:
+        sheet.merge_cells(merge)
     return book
 
 
@@ -131,7 +131,7 @@ def test_merged_cells_repeat_their_value_in_each_row_and_column() -> None:
         sheet.append(row)
     sheet.merge_cells("B1:C1")
     sheet.merge_cells("A2:A3")
-    assert rows(read(saved(book))) == [
+    assert rows(read(bytes_of(book))) == [
         ("A2:C2", "Region: North\nRevenue: 1\nRevenue: 2"),
         ("A3:C3", "Region: North\nRevenue: 3\nRevenue: 4"),
         ("A4:C4", "Region: South\nRevenue: 5\nRevenue: 6"),
@@ -144,7 +144,7 @@ def test_a_second_table_below_an_empty_row_has_its_own_header() -> None:
     assert sheet is not None
     for row in (["a", "b"], [1, 2], [], ["c", "d"], [3, 4], [], ["x", "y"], ["z", "w"]):
         sheet.append(row)
-    assert [text for _, text in rows(read(saved(book)))] == ["a: 1\nb: 2", "c: 3\nd: 4", "c: x\nd: y", "c: z\nd: w"]
+    assert [text for _, text in rows(read(bytes_of(book)))] == ["a: 1\nb: 2", "c: 3\nd: 4", "c: x\nd: y", "c: z\nd: w"]
 
 
 def test_values_of_formulas_errors_and_every_kind_of_text() -> None:
@@ -268,7 +268,7 @@ def test_every_cell_is_at_the_place_where_another_library_finds_it() -> None:
     assert sheet is not None
     for row in range(60):
         sheet.append([f"name {row}", row * 1.25, date(2020, 1, 1) + timedelta(days=row)])
-    data = saved(book)
+    data = bytes_of(book)
     original = openpyxl.load_workbook(io.BytesIO(data))
     document = read(data)
     blocks: list[Block] = [block for block in document.blocks if block.kind is BlockKind.ROW]

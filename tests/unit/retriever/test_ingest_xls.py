@@ -22,7 +22,7 @@ from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from citewire_retriever.ingest.tabular.tables import read_tables
 
 
-def saved(book: Any) -> bytes:  # noqa: ANN401 # xlwt has no types
+def bytes_of(book: Any) -> bytes:  # noqa: ANN401 # xlwt has no types
     data = io.BytesIO()
     book.save(data)
     return data.getvalue()
@@ -32,7 +32,7 @@ def style(code: str) -> Any:  # noqa: ANN401 # xlwt has no types
     return cast("Any", xlwt).easyxf(num_format_str=code)
 
 
-def made() -> bytes:
+def made_workbook() -> bytes:
     book: Any = xlwt.Workbook()
     sheet = book.add_sheet("Umsätze")
     rows: list[tuple[object, ...]] = [("Day", "Share", "Amount", "Ok", "Sum"), (date(2026, 3, 1), 0.155, 1234.5, True)]
@@ -50,11 +50,11 @@ def made() -> bytes:
     hidden.write_merge(0, 1, 0, 0, "Both")
     hidden.write(0, 1, "one")
     hidden.write(1, 1, "two")
-    return saved(book)
+    return bytes_of(book)
 
 
 def test_rows_are_read_as_shown_in_the_sheet() -> None:
-    document = parse(made(), "a.xls")
+    document = parse(made_workbook(), "a.xls")
     assert (document.format, document.media_type) == (Format.OLD_WORKBOOK, "application/vnd.ms-excel")
     texts = [document.text[block.start : block.end] for block in document.blocks]
     assert texts == [
@@ -72,7 +72,7 @@ def test_rows_are_read_as_shown_in_the_sheet() -> None:
 
 
 def test_tables_have_types_currencies_and_uncomputed_formulas() -> None:
-    table, *_ = read_tables(made(), "a.xls", "", ParseLimits(), None)
+    table, *_ = read_tables(made_workbook(), "a.xls", "", ParseLimits(), None)
     kinds = [(table.column(number).type, table.column(number).currency) for number in (2, 3, 4, 5)]
     assert kinds == [
         (pb.TABLE_TYPE_DATE, ""),
@@ -86,27 +86,27 @@ def test_tables_have_types_currencies_and_uncomputed_formulas() -> None:
 
 @pytest.mark.parametrize("name", ["a.xls", "a.xlt", "upload", "a.bin"])
 def test_an_old_workbook_is_recognised_by_its_content(name: str) -> None:
-    assert detect(made(), name).format is Format.OLD_WORKBOOK
+    assert detect(made_workbook(), name).format is Format.OLD_WORKBOOK
 
 
 def test_other_files_named_xls_are_recognised_by_content() -> None:
     assert detect(b"<html><body><table><tr><td>1</table>", "a.xls").format is Format.HTML
     with pytest.raises(IngestError, match="PowerPoint"):
-        detect(made(), "a.ppt")
+        detect(made_workbook(), "a.ppt")
     with pytest.raises(IngestError, match="Word"):
-        detect(made() + "WordDocument".encode("utf-16-le"), "a.bin")
+        detect(made_workbook() + "WordDocument".encode("utf-16-le"), "a.bin")
 
 
 def test_without_the_package_an_old_workbook_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detecting, "HAS_XLS", False)
     with pytest.raises(IngestError, match=r"save it as \.xlsx") as error:
-        detect(made(), "a.xls")
+        detect(made_workbook(), "a.xls")
     assert error.value.code is IngestCode.UNSUPPORTED_FORMAT
 
 
 def test_a_damaged_workbook_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     """Also if the library panics instead of raising an exception."""
-    data = made()
+    data = made_workbook()
     for end in range(600, len(data) - 1024, 512):
         with pytest.raises(IngestError) as error:
             parse(data[:end], "a.xls")
@@ -148,7 +148,7 @@ def test_a_nan_is_left_out() -> None:
     assert parse(damaged, "a.xls").text == "Umsätze\n\nName: Müller\n\nName: Krämer\nBetrag: 7.00 EUR"
 
 
-def mutated(data: bytes, seed: int) -> bytes:
+def mutate(data: bytes, seed: int) -> bytes:
     """Replaces bytes of a file, anywhere or only after its first sector, by random ones or extreme numbers."""
     chance = random.Random(seed)
     result = bytearray(data)
@@ -172,12 +172,12 @@ async def test_damaged_workbooks_are_read_or_an_error(tmp_path: Path) -> None:
         limits=ParseLimits(),
         confinement="available",
     )
-    files = [made(), excel_5()]
+    files = [made_workbook(), excel_5()]
     path = tmp_path / "a.xls"
     ends: set[str] = set()
     async with Sandbox.open(rules, processes=1) as sandbox:
         for seed in range(200):
-            path.write_bytes(mutated(files[seed % 7 == 0], seed))
+            path.write_bytes(mutate(files[seed % 7 == 0], seed))
             try:
                 ends.add((await sandbox.parse(path, "a.xls", "")).format.value)
             except IngestError as error:

@@ -56,4 +56,7 @@ def test_only_repositories_must_have_a_repositorys_fields() -> None:
         check_metadata(kind, {"stargazers_count": "many", "language": 3})
         with pytest.raises(InvalidArgument) as refused:
             check_metadata(kind, {"entity_type": 1, "category": "x" * 65})
-        assert {each.field for each in refused.value.violations} == {"metadata.entity_type", "metadata.category"}
+        assert {violation.field for violation in refused.value.violations} == {
+            "metadata.entity_type",
+            "metadata.category",
+        }

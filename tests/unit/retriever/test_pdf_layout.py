@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from citewire_retriever.ingest import chunker
 from citewire_retriever.ingest.boxes import SoughtText
-from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import Chunk, ChunkRules
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.parsers.pdf import parse_pdf
@@ -168,7 +168,7 @@ async def cut(document: ParsedDocument, target: int) -> list[Chunk]:
     async def count(texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]
 
-    return await chunk(document, "Report", ChunkRules(64, target_tokens=target, row_tokens=target), count)
+    return await chunker.chunk(document, "Report", ChunkRules(64, target_tokens=target, row_tokens=target), count)
 
 
 @pytest.mark.parametrize("above", ["", "In millions, as of the end of the year:"])
@@ -179,12 +179,12 @@ async def test_rows_share_a_chunk_whose_section_names_the_columns_once(above: st
     document = read(make_pdf([[title, *caption, *table(rows)]]))
     chunks = await cut(document, target=24)
     assert 1 < len(chunks) < len(rows)
-    first, *others = (each.section for each in chunks)
+    first, *others = (chunk.section for chunk in chunks)
     assert first == "Statement of income"  # the first chunk contains the names
     assert set(others) == {"Statement of income > 2024 | 2023"}
-    assert [each.header.splitlines()[1] for each in chunks] == [first, *others]
-    assert all(document.text[each.char_start : each.char_end] == each.text for each in chunks)
-    assert "Cost of sales\t40,576\t37,075" in "\n".join(each.text for each in chunks)
+    assert [chunk.header.splitlines()[1] for chunk in chunks] == [first, *others]
+    assert all(document.text[chunk.char_start : chunk.char_end] == chunk.text for chunk in chunks)
+    assert "Cost of sales\t40,576\t37,075" in "\n".join(chunk.text for chunk in chunks)
 
 
 def headings(document: ParsedDocument) -> list[str]:

@@ -208,7 +208,7 @@ def table(*rows: tuple[int, int, int, int, int, int, int, float, str]) -> bytes:
     return "\n".join(["level\tpage_num", *lines, "nonsense", "5\t1\tx"]).encode()
 
 
-def recognised(*rows: tuple[int, int, int, int, int, int, int, float, str], page: int = 1) -> RecognisedPage:
+def recognised_page(*rows: tuple[int, int, int, int, int, int, int, float, str], page: int = 1) -> RecognisedPage:
     head = json.dumps({"width": 100, "height": 200, "points": [50, 100]}).encode()
     drawn = DrawnPage.read(head + b"\n" + bytes(100 * 200))
     assert drawn is not None
@@ -219,7 +219,7 @@ EMPTY = ParsedDocument(Format.PDF, "application/pdf", "", (), pages=2)
 
 
 def test_words_are_joined_to_lines_and_paragraphs() -> None:
-    page = recognised(
+    page = recognised_page(
         (1, 1, 1, 10, 10, 20, 8, 95, "Travel"),
         (1, 1, 1, 40, 10, 20, 8, 95, "ex-"),
         (1, 1, 2, 10, 20, 30, 8, 91, "penses"),
@@ -241,12 +241,12 @@ def test_recognised_text_replaces_a_pages_little_text() -> None:
         Block(BlockKind.PARAGRAPH, 6, 9, place=Place(page=2)),
     )
     document = replace(EMPTY, text="Page\n\n3/4", blocks=blocks)
-    merged = merge(document, [recognised((1, 1, 1, 0, 0, 9, 9, 90, "Scan"), page=2)], ParseLimits())
+    merged = merge(document, [recognised_page((1, 1, 1, 0, 0, 9, 9, 90, "Scan"), page=2)], ParseLimits())
     assert [(text_of(merged, block), block.place.page) for block in merged.blocks] == [("Page", 1), ("Scan", 2)]
 
 
 def test_chunks_store_the_boxes_of_their_lines() -> None:
-    page = recognised(*((1, 1, line, 10, 10 * line, 80, 8, 90.0, f"word{line} " * 9) for line in range(1, 9)))
+    page = recognised_page(*((1, 1, line, 10, 10 * line, 80, 8, 90.0, f"word{line} " * 9) for line in range(1, 9)))
     chunks = asyncio.run(chunk(merge(EMPTY, [page], ParseLimits()), "T", ChunkRules(max_tokens=64), count))
     stored = chunk_columns(chunks)["places"]
     lines = [part for places in stored for part in places.obj]

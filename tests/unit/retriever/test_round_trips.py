@@ -39,13 +39,13 @@ def made_docx() -> bytes:
     return data.getvalue()
 
 
-def from_docx(data: bytes, each: Chunk) -> str:
+def from_docx(data: bytes, chunk: Chunk) -> str:
     paragraphs: list[tuple[int, str]] = []
     for paragraph in docx.Document(io.BytesIO(data)).paragraphs:
         style = paragraph.style.name if paragraph.style is not None else ""
         level = int((style or "").removeprefix("Heading ")) if (style or "").startswith("Heading ") else 0
         paragraphs.append((level, paragraph.text))
-    return text_of_section(paragraphs, each.section)
+    return text_of_section(paragraphs, chunk.section)
 
 
 def made_pptx() -> bytes:
@@ -60,10 +60,10 @@ def made_pptx() -> bytes:
     return data.getvalue()
 
 
-def from_pptx(data: bytes, each: Chunk) -> str:
-    slide: Any = Presentation(io.BytesIO(data)).slides[each.place.slide - 1]
+def from_pptx(data: bytes, chunk: Chunk) -> str:
+    slide: Any = Presentation(io.BytesIO(data)).slides[chunk.place.slide - 1]
     texts = [node.text or "" for node in slide.element.iter("{http://schemas.openxmlformats.org/drawingml/2006/main}t")]
-    return "\n".join([f"Slide {each.place.slide}", *texts])  # an untitled slide is named by its number
+    return "\n".join([f"Slide {chunk.place.slide}", *texts])  # an untitled slide is named by its number
 
 
 def made_xlsx() -> bytes:
@@ -81,13 +81,13 @@ def made_xlsx() -> bytes:
     return data.getvalue()
 
 
-def from_xlsx(data: bytes, each: Chunk) -> str:
-    sheet: Any = openpyxl.load_workbook(io.BytesIO(data), data_only=True)[each.place.sheet]
-    if not each.place.cell_range:
+def from_xlsx(data: bytes, chunk: Chunk) -> str:
+    sheet: Any = openpyxl.load_workbook(io.BytesIO(data), data_only=True)[chunk.place.sheet]
+    if not chunk.place.cell_range:
         return str(sheet.title)
-    cell_range = each.place.cell_range
+    cell_range = chunk.place.cell_range
     cells: list[Any] = list(sheet[cell_range][0]) if ":" in cell_range else [sheet[cell_range]]
-    assert all(cell.row == each.place.row for cell in cells)
+    assert all(cell.row == chunk.place.row for cell in cells)
     shown: list[str] = []
     for cell in cells:
         value: Any = cell.value
@@ -123,16 +123,16 @@ def made_xls() -> bytes:
     return data.getvalue()
 
 
-def from_xls(data: bytes, each: Chunk) -> str:
+def from_xls(data: bytes, chunk: Chunk) -> str:
     """Read with xlrd, which knows the numbers of formats."""
     book: Any = xlrd.open_workbook(file_contents=data, formatting_info=True)
-    sheet = book.sheet_by_name(each.place.sheet)
-    if not each.place.cell_range:
+    sheet = book.sheet_by_name(chunk.place.sheet)
+    if not chunk.place.cell_range:
         return str(sheet.name)
-    first, _, last = each.place.cell_range.partition(":")
+    first, _, last = chunk.place.cell_range.partition(":")
     shown: list[str] = []
     for column in range(ord(first[0]) - ord("A"), ord((last or first)[0]) - ord("A") + 1):
-        cell = sheet.cell(each.place.row - 1, column)
+        cell = sheet.cell(chunk.place.row - 1, column)
         code = book.format_map[book.xf_list[cell.xf_index].format_key].format_str
         value = cell.value
         if code == "YYYY-MM-DD":
@@ -166,9 +166,9 @@ def made_odf(kind: str) -> bytes:
     return odf(kind, body)
 
 
-def from_odf(data: bytes, each: Chunk) -> str:
+def from_odf(data: bytes, chunk: Chunk) -> str:
     root = ET.fromstring(zipfile.ZipFile(io.BytesIO(data)).read("content.xml"))  # noqa: S314 - made by this test
-    place = each.place
+    place = chunk.place
     if place.HasField("slide"):
         slide = next(node for number, node in enumerate(root.iter(_odf("draw", "page")), 1) if number == place.slide)
         return "\n".join([f"Slide {place.slide}", *slide.itertext()])
@@ -186,7 +186,7 @@ def from_odf(data: bytes, each: Chunk) -> str:
     lines = [node for node in root.iter() if node.tag in {_odf("text", "h"), _odf("text", "p")}]
     levels = [int(node.get(_odf("text", "outline-level")) or 0) for node in lines]
     return text_of_section(
-        [(level, "".join(node.itertext())) for level, node in zip(levels, lines, strict=True)], each.section
+        [(level, "".join(node.itertext())) for level, node in zip(levels, lines, strict=True)], chunk.section
     )
 
 
@@ -205,12 +205,12 @@ def made_epub() -> bytes:
     )
 
 
-def from_epub(data: bytes, each: Chunk) -> str:
+def from_epub(data: bytes, chunk: Chunk) -> str:
     archive = zipfile.ZipFile(io.BytesIO(data))
     for name in archive.namelist():
         if name.startswith("o/text/"):
             root = ET.fromstring(archive.read(name))  # noqa: S314 - made by this test
-            if root.findtext("body/h1") == each.section:
+            if root.findtext("body/h1") == chunk.section:
                 return "\n".join(root.itertext())
     return ""
 
@@ -255,7 +255,7 @@ def test_quotes_of_a_real_workbook_are_in_their_cells(shared_data: Path) -> None
 def test_a_wrong_place_is_detected() -> None:
     """The check itself fails if a place is one row, slide or section off."""
     data, taken = MADE["a.xlsx"]
-    moved = next(each for each in chunks_of(data, "a.xlsx") if each.place.row == 5)
+    moved = next(chunk for chunk in chunks_of(data, "a.xlsx") if chunk.place.row == 5)
     wrong = Place(sheet=moved.place.sheet, row=6, cell_range=moved.place.cell_range.replace("5", "6"))
     moved.place.CopyFrom(wrong)
     assert plain(moved.text.splitlines()[0]) not in plain(taken(data, moved))

@@ -21,20 +21,20 @@ Headings = Callable[[list[str]], Iterable[tuple[int, int, str]]]
 def in_lines(headings: Headings | None = None, encoding: str = "utf-8") -> Taken:
     """Takes the lines of a place, and checks that the chunk's section has the headings above them."""
 
-    def taken(data: bytes, each: Chunk) -> str:
+    def taken(data: bytes, chunk: Chunk) -> str:
         lines = data.decode(encoding).split("\n")
         if headings is not None:
             path: dict[int, str] = {}
             for number, level, text in headings(lines):
-                if number <= each.place.end_line:
+                if number <= chunk.place.end_line:
                     path = {outer: label for outer, label in path.items() if outer < level} | {level: text}
-            assert each.section == " > ".join(path.values()), each.place
-        return "\n".join(lines[each.place.start_line - 1 : each.place.end_line])
+            assert chunk.section == " > ".join(path.values()), chunk.place
+        return "\n".join(lines[chunk.place.start_line - 1 : chunk.place.end_line])
 
     return taken
 
 
-def wrapped(choices: random.Random, text: str, before: str = "") -> str:
+def wrap_paragraph(choices: random.Random, text: str, before: str = "") -> str:
     """A paragraph on several lines, of which all but the first may be indented."""
     words = text.split(" ")
     lines: list[str] = []
@@ -51,7 +51,7 @@ def sections(prose: Prose, heading: Callable[[int, str], str], blocks: list[Call
     for number in range(7):
         parts.append(heading(2 + number % 2, f"Über {prose.name()}"))
         parts += [prose.choices.choice(blocks)() for _ in range(prose.choices.randint(2, 5))]
-        parts.append(wrapped(prose.choices, prose.paragraph()))
+        parts.append(wrap_paragraph(prose.choices, prose.paragraph()))
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,10 +66,10 @@ def made_markdown(prose: Prose) -> str:
         prose,
         lambda level, text: f"{'#' * level} {text}",
         [
-            lambda: wrapped(prose.choices, prose.paragraph()),
-            lambda: "\n".join(f"- {wrapped(prose.choices, words(), '  ')}" for _ in range(3)),
+            lambda: wrap_paragraph(prose.choices, prose.paragraph()),
+            lambda: "\n".join(f"- {wrap_paragraph(prose.choices, words(), '  ')}" for _ in range(3)),
             lambda: "\n".join(f"{number}. {words()}" for number in range(1, 4)),
-            lambda: f"> {wrapped(prose.choices, prose.paragraph(), '> ')}",
+            lambda: f"> {wrap_paragraph(prose.choices, prose.paragraph(), '> ')}",
             lambda: f"```python\n{code(prose)}\n```",
         ],
     )
@@ -80,11 +80,11 @@ def made_rst(prose: Prose) -> str:
         prose,
         lambda level, text: f"{text}\n{'=-~'[level - 1] * 30}",
         [
-            lambda: wrapped(prose.choices, prose.paragraph()),
-            lambda: "\n".join(f"* {wrapped(prose.choices, prose.sentence(), '  ')}" for _ in range(3)),
+            lambda: wrap_paragraph(prose.choices, prose.paragraph()),
+            lambda: "\n".join(f"* {wrap_paragraph(prose.choices, prose.sentence(), '  ')}" for _ in range(3)),
             lambda: f".. code-block:: python\n\n    {code(prose)}".replace("\n", "\n    "),
-            lambda: f".. note:: {wrapped(prose.choices, prose.sentence(), '   ')}",
-            lambda: f":term: {wrapped(prose.choices, prose.sentence(), '   ')}",
+            lambda: f".. note:: {wrap_paragraph(prose.choices, prose.sentence(), '   ')}",
+            lambda: f":term: {wrap_paragraph(prose.choices, prose.sentence(), '   ')}",
         ],
     )
 
@@ -94,7 +94,7 @@ def made_adoc(prose: Prose) -> str:
         prose,
         lambda level, text: f"{'=' * level} {text}",
         [
-            lambda: wrapped(prose.choices, prose.paragraph()),
+            lambda: wrap_paragraph(prose.choices, prose.paragraph()),
             lambda: "\n".join(f"* {prose.sentence()}" for _ in range(3)),
             lambda: f"[source,python]\n----\n{code(prose)}\n----",
             lambda: f"|===\n|{prose.name()} |{prose.sentence()}\n|===",
@@ -108,7 +108,7 @@ def made_org(prose: Prose) -> str:
         prose,
         lambda level, text: f"{'*' * level} {text}",
         [
-            lambda: wrapped(prose.choices, prose.paragraph()),
+            lambda: wrap_paragraph(prose.choices, prose.paragraph()),
             lambda: "\n".join(f"- {prose.sentence()}" for _ in range(3)),
             lambda: f"#+begin_src python\n{code(prose)}\n#+end_src",
             lambda: f"- {prose.name()} :: {prose.sentence()}",
@@ -162,7 +162,7 @@ def made_kotlin(prose: Prose) -> str:
 
 
 def made_text(*scripts: str) -> Callable[[Prose], str]:
-    return lambda prose: "\n\n".join(wrapped(prose.choices, prose.paragraph(*scripts)) for _ in range(40)) + "\n"
+    return lambda prose: "\n\n".join(wrap_paragraph(prose.choices, prose.paragraph(*scripts)) for _ in range(40)) + "\n"
 
 
 def after_signs(sign: str) -> Headings:
@@ -209,7 +209,7 @@ def test_each_quote_is_in_its_lines(name: str, ends: str, proof: ProofScale) -> 
         data = make(Prose(choices)).replace("\n", ends).encode(encoding)
         unmarked = data.decode(encoding).replace("\r", "").encode()
         taken = in_lines(headings)
-        assert check(data, name, lambda _, each, whole=unmarked, taken=taken: taken(whole, each), by_line) >= QUOTES
+        assert check(data, name, lambda _, chunk, whole=unmarked, taken=taken: taken(whole, chunk), by_line) >= QUOTES
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_rows_of_a_table_are_at_their_lines(name: str, before: list[str], after:
     rows = [f"| {prose.name()} | {prose.sentence('Arabic', 'Chinese', 'German')}{end}" for _ in range(60)]
     text = "\n".join([*before, *rows, *after])
 
-    def taken(data: bytes, each: Chunk) -> str:
-        lines = data.decode().split("\n")[each.place.start_line - 1 : each.place.end_line]
+    def taken(data: bytes, chunk: Chunk) -> str:
+        lines = data.decode().split("\n")[chunk.place.start_line - 1 : chunk.place.end_line]
         names = ["Name", "Größe"]
         return "\n".join(
             f"{name}: {cell}" if line.startswith("| name") else line
@@ -245,11 +245,11 @@ def test_code_is_in_the_class_that_its_section_names(proof: ProofScale) -> None:
         if isinstance(node, ast.ClassDef)
     ]
     sections_seen = 0
-    for each in chunks_of(text.encode(), "a.py"):
-        name = each.section.split(" > ")[0]
+    for chunk in chunks_of(text.encode(), "a.py"):
+        name = chunk.section.split(" > ")[0]
         within = next((span for span in spans if span[0] == name), None)
         if within is not None:
-            assert within[1] <= each.place.start_line <= each.place.end_line <= within[2], each.place
+            assert within[1] <= chunk.place.start_line <= chunk.place.end_line <= within[2], chunk.place
             sections_seen += 1
     assert sections_seen >= len(spans)
 
@@ -257,8 +257,8 @@ def test_code_is_in_the_class_that_its_section_names(proof: ProofScale) -> None:
 def test_a_place_that_is_a_line_off_is_detected(proof: ProofScale) -> None:
     data = made_markdown(Prose(proof.random())).encode()
 
-    def moved(each: Chunk) -> list[Chunk]:
-        lines = by_line(each)
+    def moved(chunk: Chunk) -> list[Chunk]:
+        lines = by_line(chunk)
         for line in lines:
             line.place.start_line += 1
             line.place.end_line += 1

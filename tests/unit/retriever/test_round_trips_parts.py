@@ -87,10 +87,10 @@ class _Page(HTMLParser):
             self.lines[-1] = (level, text + data)
 
 
-def from_html(data: bytes, each: Chunk) -> str:
+def from_html(data: bytes, chunk: Chunk) -> str:
     page = _Page()
     page.feed(data.decode())
-    return text_of_section(page.lines, each.section)
+    return text_of_section(page.lines, chunk.section)
 
 
 def made_sheet(delimiter: str) -> Callable[[Prose], bytes]:
@@ -109,9 +109,9 @@ def made_sheet(delimiter: str) -> Callable[[Prose], bytes]:
 
 
 def from_sheet(delimiter: str) -> Taken:
-    def taken(data: bytes, each: Chunk) -> str:
+    def taken(data: bytes, chunk: Chunk) -> str:
         rows = list(csv.reader(io.StringIO(data.decode(), newline=""), delimiter=delimiter))
-        cells = zip(rows[0], rows[each.place.row - 1], strict=True)
+        cells = zip(rows[0], rows[chunk.place.row - 1], strict=True)
         return "\n".join(f"{name}: {cell}" for name, cell in cells)
 
     return taken
@@ -134,14 +134,14 @@ def made_subtitles(mark: str, start: str) -> Callable[[Prose], bytes]:
     return make
 
 
-def from_subtitles(data: bytes, each: Chunk) -> str:
+def from_subtitles(data: bytes, chunk: Chunk) -> str:
     """The text between two times, inclusive."""
     spoken: list[str] = []
     for cue in data.decode().split("\n\n"):
         lines = cue.split("\n")
         if len(lines) > 2:
             start, end = (_seconds(time) for time in lines[1].split(" --> "))
-            if each.place.start_seconds <= start and end <= each.place.end_seconds:
+            if chunk.place.start_seconds <= start and end <= chunk.place.end_seconds:
                 spoken.append(re.sub("</?i>", "", " ".join(lines[2:])))
     return " ".join(spoken)
 
@@ -162,8 +162,8 @@ def made_notebook(prose: Prose) -> bytes:
     return json.dumps({"nbformat": 4, "metadata": {}, "cells": [cell(number) for number in range(30)]}).encode()
 
 
-def from_notebook(data: bytes, each: Chunk) -> str:
-    cell = json.loads(data)["cells"][each.place.cell - 1]
+def from_notebook(data: bytes, chunk: Chunk) -> str:
+    cell = json.loads(data)["cells"][chunk.place.cell - 1]
     return "\n".join(["".join(cell["source"]), *("".join(output["text"]) for output in cell.get("outputs", []))])
 
 
@@ -174,8 +174,8 @@ def made_pages(prose: Prose) -> bytes:
     return make_pdf([prose_page(prose.name(), [lines(), lines()]) for _ in range(10)])
 
 
-def from_pages(data: bytes, each: Chunk) -> str:
-    return extract_text(io.BytesIO(data), page_numbers=[each.place.page - 1])
+def from_pages(data: bytes, chunk: Chunk) -> str:
+    return extract_text(io.BytesIO(data), page_numbers=[chunk.place.page - 1])
 
 
 _PARTS: dict[str, tuple[Callable[[Prose], bytes], Taken]] = {
@@ -193,14 +193,14 @@ def files_of(prose: Prose) -> dict[str, bytes]:
     return {"read me.txt": prose.paragraph().encode(), **{name: make(prose) for name, (make, _) in _PARTS.items()}}
 
 
-def from_part(files: dict[str, bytes], each: Chunk) -> str:
+def from_part(files: dict[str, bytes], chunk: Chunk) -> str:
     """Takes the text from the file that a place names, according to its format; the file's name is the heading."""
-    name = each.place.part.rpartition("/")[2]
-    data = files[each.place.part]
+    name = chunk.place.part.rpartition("/")[2]
+    data = files[chunk.place.part]
     if name not in _PARTS:
-        return f"{each.place.part}\n{data.decode()}"
-    section = each.section.removeprefix(name).removeprefix(" > ")
-    return f"{each.place.part}\n{_PARTS[name][1](data, replace(each, section=section))}"
+        return f"{chunk.place.part}\n{data.decode()}"
+    section = chunk.section.removeprefix(name).removeprefix(" > ")
+    return f"{chunk.place.part}\n{_PARTS[name][1](data, replace(chunk, section=section))}"
 
 
 def made_zip(prose: Prose) -> bytes:
@@ -211,9 +211,9 @@ def made_zip(prose: Prose) -> bytes:
     return data.getvalue()
 
 
-def from_zip(data: bytes, each: Chunk) -> str:
+def from_zip(data: bytes, chunk: Chunk) -> str:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return from_part({name: archive.read(name) for name in archive.namelist()}, each)
+        return from_part({name: archive.read(name) for name in archive.namelist()}, chunk)
 
 
 def made_tar(prose: Prose) -> bytes:
@@ -222,10 +222,10 @@ def made_tar(prose: Prose) -> bytes:
     )
 
 
-def from_tar(data: bytes, each: Chunk) -> str:
+def from_tar(data: bytes, chunk: Chunk) -> str:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         read = {member.name: archive.extractfile(member) for member in archive.getmembers()}
-        return from_part({name: file.read() for name, file in read.items() if file is not None}, each)
+        return from_part({name: file.read() for name, file in read.items() if file is not None}, chunk)
 
 
 def _coded(word: str) -> str:
@@ -268,8 +268,8 @@ def made_mail(prose: Prose) -> bytes:
     return message("Größe und 年度", files_of(prose), message("Inner", {"read me.txt": prose.paragraph().encode()}))
 
 
-def from_mail(data: bytes, each: Chunk) -> str:
-    return from_part(_mail_files(data.replace(b"\r\n", b"\n"), ""), each)
+def from_mail(data: bytes, chunk: Chunk) -> str:
+    return from_part(_mail_files(data.replace(b"\r\n", b"\n"), ""), chunk)
 
 
 def _mail_files(message: bytes, part: str) -> dict[str, bytes]:

@@ -67,18 +67,18 @@ def read_path(root: object, path: str) -> tuple[list[str], object]:
 def at_path(read: Callable[[bytes], object]) -> Taken:
     """Takes the value at a path as `name: value`, with each name that may be shown; headings are its keys."""
 
-    def taken(data: bytes, each: Chunk) -> str:
-        names, value = read_path(read(data), each.place.record_path)
+    def taken(data: bytes, chunk: Chunk) -> str:
+        names, value = read_path(read(data), chunk.place.record_path)
         shown = _shown(value)
         ways = [re.sub(r"\.\[(\d+)\]", r"[\1]", ".".join(names[start:])) for start in range(len(names))]
-        return "\n".join([shown, *_numbers(each), *(f"{way}: {shown}" for way in ways)])
+        return "\n".join([shown, *_numbers(chunk), *(f"{way}: {shown}" for way in ways)])
 
     return taken
 
 
-def _numbers(each: Chunk) -> list[str]:
+def _numbers(chunk: Chunk) -> list[str]:
     """The name of a section of several elements of a list: their numbers, which aren't in the file."""
-    label = each.section.rpartition(" > ")[2]
+    label = chunk.section.rpartition(" > ")[2]
     return (
         [label]
         if "[" in label and re.fullmatch(r"(?:/@?[\w-]+)?(?:\[\d+\])?(?: – (?:/[\w-]+)?\[\d+\])?", label)
@@ -90,7 +90,9 @@ def _shown(value: object) -> str:
     """The text shown for a value: none for an object, as its members have their own paths."""
     if isinstance(value, list):
         elements = cast("list[object]", value)
-        return ", ".join(_shown(each) for each in elements if each is not None and not isinstance(each, dict))
+        return ", ".join(
+            _shown(element) for element in elements if element is not None and not isinstance(element, dict)
+        )
     if isinstance(value, dict):
         return ""
     return value if isinstance(value, str) else json.dumps(value)
@@ -99,12 +101,12 @@ def _shown(value: object) -> str:
 def in_lines(taken: Taken) -> Taken:
     """Also checks that the place's lines contain the value, if it is on one line."""
 
-    def both(data: bytes, each: Chunk) -> str:
-        lines = data.decode().split("\n")[each.place.start_line - 1 : each.place.end_line]
-        value = each.text.strip().partition(": ")[2].partition("\n")[0]
+    def both(data: bytes, chunk: Chunk) -> str:
+        lines = data.decode().split("\n")[chunk.place.start_line - 1 : chunk.place.end_line]
+        value = chunk.text.strip().partition(": ")[2].partition("\n")[0]
         if value.isalpha():
-            assert value in "\n".join(lines), each.place
-        return taken(data, each)
+            assert value in "\n".join(lines), chunk.place
+        return taken(data, chunk)
 
     return both
 
@@ -167,9 +169,9 @@ def made_xml(prose: Prose) -> bytes:
     return f"<?xml version='1.0'?>\n<orders>{orders}</orders>".encode()
 
 
-def from_xml(data: bytes, each: Chunk) -> str:
+def from_xml(data: bytes, chunk: Chunk) -> str:
     """The text at an XPath, with each name that may be shown."""
-    path = each.place.record_path.split("/")[2:]
+    path = chunk.place.record_path.split("/")[2:]
     node = ET.fromstring(data)  # noqa: S314 - made by this test
     names: list[str] = []
     value: str | None = None
@@ -182,7 +184,7 @@ def from_xml(data: bytes, each: Chunk) -> str:
     text = "".join(node.itertext()) if value is None else value
     attributes = [f"{name}: {content}" for name, content in node.items()]
     texts = [text, ", ".join("".join(child.itertext()) for child in node)]
-    shown = [*texts, node.tag, *names, *_numbers(each), *attributes]
+    shown = [*texts, node.tag, *names, *_numbers(chunk), *attributes]
     for start in range(len(names)):
         for way in _ways(names[start:]):
             shown += [*(f"{way}: {value}" for value in texts), *(f"{way}.{attribute}" for attribute in attributes)]
@@ -209,10 +211,10 @@ def test_a_wrong_path_is_detected(proof: ProofScale) -> None:
     data = made_json(Prose(random.Random(proof.seed)))
     original = at_path(json.loads)
 
-    def moved(data: bytes, each: Chunk) -> str:
-        number = re.sub(r"orders\[(\d+)", lambda match: f"orders[{(int(match[1]) + 1) % 12}", each.place.record_path)
-        each.place.record_path = number
-        return original(data, each)
+    def moved(data: bytes, chunk: Chunk) -> str:
+        number = re.sub(r"orders\[(\d+)", lambda match: f"orders[{(int(match[1]) + 1) % 12}", chunk.place.record_path)
+        chunk.place.record_path = number
+        return original(data, chunk)
 
     with pytest.raises((AssertionError, KeyError, IndexError, TypeError)):
         check(data, "a.json", moved)

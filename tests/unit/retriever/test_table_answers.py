@@ -190,9 +190,11 @@ def test_a_german_question_has_a_german_text(question: str, lines: list[str]) ->
 
 def test_every_language_has_all_words() -> None:
     words = [answer_words(language) for language in LANGUAGES]
-    assert all(each.keys() == words[0].keys() for each in words)
+    assert all(translation.keys() == words[0].keys() for translation in words)
     for name, text in words[0].items():
-        assert all(sorted(re.findall(r"{\d}", each[name])) == sorted(re.findall(r"{\d}", text)) for each in words), name
+        assert all(
+            sorted(re.findall(r"{\d}", translation[name])) == sorted(re.findall(r"{\d}", text)) for translation in words
+        ), name
 
 
 def test_only_the_computed_number_is_supported_by_the_text() -> None:
@@ -203,7 +205,7 @@ def test_only_the_computed_number_is_supported_by_the_text() -> None:
         ("The Umsatz in North is 40.75 [1].", Verdict.SUPPORTED),
         ("Der Gesamtumsatz in North beträgt 41,75 [1].", Verdict.UNSUPPORTED),
     ):
-        assert [each.verdict for each in verify(sentence, [Passage(text)]).citations] == [verdict]
+        assert [translation.verdict for translation in verify(sentence, [Passage(text)]).citations] == [verdict]
 
 
 def filled(query: pb.TableQuery, question: str = "Which region sells best?") -> pb.ComputedAnswer:

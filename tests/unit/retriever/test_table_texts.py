@@ -170,7 +170,7 @@ def test_search_and_computation_number_rows_alike() -> None:
         placed = [
             (block.place.sheet, block.place.row) for block in parse(data, name).blocks if block.kind is BlockKind.ROW
         ]
-        answering = [(each.sheet, row) for each in read(data, name) for row in sorted([*each.rows, *each.excluded])]
+        answering = [(table.sheet, row) for table in read(data, name) for row in sorted([*table.rows, *table.excluded])]
         assert placed == answering
         assert len(answering) >= 2
 

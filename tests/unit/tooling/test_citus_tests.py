@@ -13,7 +13,7 @@ _FIXTURE = re.compile(r"\((?:[^()]*, |\s*)?(?:database|shared_database|me|harnes
 _LEFT_OUT = re.compile(r"^pytestmark = pytest\.mark\.one_postgres\(", re.MULTILINE)
 
 
-def listed() -> set[str]:
+def listed_files() -> set[str]:
     """The files that the Makefile names."""
     block = re.search(
         r"^CITUS_TESTS \?= ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
@@ -24,7 +24,7 @@ def listed() -> set[str]:
 
 
 def test_every_file_is_listed_or_says_why_not() -> None:
-    files = listed()
+    files = listed_files()
     assert len(files) > 40
     assert [name for name in files if not (ROOT / name).is_file()] == []
     missing: list[str] = []

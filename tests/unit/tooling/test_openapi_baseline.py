@@ -60,7 +60,7 @@ DOCUMENT: Json = {
 }
 
 
-def _changed(path: str, value: object) -> Json:
+def _with_change(path: str, value: object) -> Json:
     """The document with one part replaced, or removed if the value is None."""
     document = copy.deepcopy(DOCUMENT)
     target: Any = document
@@ -106,7 +106,7 @@ BREAKS: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "complaint"), BREAKS)
 def test_a_planted_break_is_reported(path: str, value: object, complaint: str) -> None:
-    complaints = list(openapi.breaking_changes(DOCUMENT, _changed(path, value)))
+    complaints = list(openapi.breaking_changes(DOCUMENT, _with_change(path, value)))
     assert any(complaint in line for line in complaints), complaints
 
 
@@ -126,4 +126,4 @@ ADDITIONS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("path", "value"), ADDITIONS)
 def test_additions_pass(path: str, value: object) -> None:
-    assert list(openapi.breaking_changes(DOCUMENT, _changed(path, value))) == []
+    assert list(openapi.breaking_changes(DOCUMENT, _with_change(path, value))) == []

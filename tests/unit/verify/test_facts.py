@@ -10,7 +10,7 @@ from citewire_verify.segment import Sentence, SentenceKind
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
 
 
-def stated(text: str, kind: SentenceKind = SentenceKind.TEXT) -> bool:
+def is_factual(text: str, kind: SentenceKind = SentenceKind.TEXT) -> bool:
     sentence = Sentence(0, len(text), text, kind, ())
     return states_facts(sentence, frozenset({NOT_FOUND_SENTENCE.casefold()}))
 
@@ -32,7 +32,7 @@ def stated(text: str, kind: SentenceKind = SentenceKind.TEXT) -> bool:
     ],
 )
 def test_facts(text: str) -> None:
-    assert stated(text)
+    assert is_factual(text)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_facts(text: str) -> None:
     ],
 )
 def test_no_facts(text: str) -> None:
-    assert not stated(text)
+    assert not is_factual(text)
 
 
 def test_headings_code_and_rows() -> None:
-    assert not stated("## Refunds and their terms", SentenceKind.HEADING)
-    assert not stated("```\nprice = 14\n```", SentenceKind.CODE)
-    assert not stated("| plan | price |", SentenceKind.ROW)
-    assert stated("| Pro | 20 EUR |", SentenceKind.ROW)
-    assert stated("Refunds take 14 days", SentenceKind.ITEM)
+    assert not is_factual("## Refunds and their terms", SentenceKind.HEADING)
+    assert not is_factual("```\nprice = 14\n```", SentenceKind.CODE)
+    assert not is_factual("| plan | price |", SentenceKind.ROW)
+    assert is_factual("| Pro | 20 EUR |", SentenceKind.ROW)
+    assert is_factual("Refunds take 14 days", SentenceKind.ITEM)

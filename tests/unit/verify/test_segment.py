@@ -27,7 +27,7 @@ def read(pieces: Iterable[str], style: MarkerStyle = MarkerStyle.REF, packed: in
     return sent, sentences + reader.finish()
 
 
-def cited(text: str, style: MarkerStyle = MarkerStyle.REF) -> list[tuple[str, tuple[int, ...]]]:
+def cited_sentences(text: str, style: MarkerStyle = MarkerStyle.REF) -> list[tuple[str, tuple[int, ...]]]:
     sent, sentences = read([text], style)
     return [(sent[entry.start : entry.end], entry.numbers) for entry in sentences]
 
@@ -61,7 +61,7 @@ def cited(text: str, style: MarkerStyle = MarkerStyle.REF) -> list[tuple[str, tu
     ],
 )
 def test_markers_belong_to_the_sentence_before_them(answer: str, expected: list[tuple[str, tuple[int, ...]]]) -> None:
-    assert cited(answer) == expected
+    assert cited_sentences(answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_only_complete_sentences_of_an_interrupted_answer_are_read(answer: str, 
 
 
 def test_the_source_style_is_read_too() -> None:
-    assert cited("One is so. [SOURCE 2] Two [source 1, p. 4].", MarkerStyle.SOURCE) == [
+    assert cited_sentences("One is so. [SOURCE 2] Two [source 1, p. 4].", MarkerStyle.SOURCE) == [
         ("One is so.", (2,)),
         ("Two", (1,)),
     ]
@@ -118,8 +118,8 @@ def test_lists_tables_headings_and_code() -> None:
 
 def test_a_wrapped_line_continues_in_the_next() -> None:
     first = "A line without an end that is quite long, so that it was wrapped here"
-    assert cited(f"{first}\nand goes on. [ref:1]") == [(f"{first}\nand goes on.", (1,))]
-    assert cited("Short line\nAnother line [ref:1]") == [("Short line", ()), ("Another line", (1,))]
+    assert cited_sentences(f"{first}\nand goes on. [ref:1]") == [(f"{first}\nand goes on.", (1,))]
+    assert cited_sentences("Short line\nAnother line [ref:1]") == [("Short line", ()), ("Another line", (1,))]
 
 
 def test_a_sentence_is_returned_as_soon_as_the_next_word_arrives() -> None:
