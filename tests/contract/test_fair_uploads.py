@@ -138,19 +138,19 @@ async def test_storing_faster_than_ingestion_is_slowed_while_others_wait(
         await wait_until(lambda: rows(owner, stored) == [(before + len(callers),)], BUSY_SECONDS)
         return tasks
 
-    async def answered(callers: Sequence[Caller]) -> None:
+    async def until_answered(callers: Sequence[Caller]) -> None:
         async with asyncio.timeout(BUSY_SECONDS):
             await asyncio.gather(*await begin(callers))
 
     monkeypatch.setattr("citewire_retriever.service.backlogs._PACE_SECONDS", 600.0)
-    await answered([me] * 48)  # nothing is ingested here, but no other organisation is waiting
-    await answered([them, Caller(me.running, replace(MINE, user_id="bob"))])  # others wait for each of these
+    await until_answered([me] * 48)  # nothing is ingested here, but no other organisation is waiting
+    await until_answered([them, Caller(me.running, replace(MINE, user_id="bob"))])  # others wait for each of these
     held_up = await begin([me] * 3)
     await asyncio.sleep(0.2)  # long enough for answers; a shorter wait could only make this pass
     assert not any(task.done() for task in held_up)
     monkeypatch.setattr("citewire_retriever.service.backlogs._PRESENT_SECONDS", 0.0)
     await end(*held_up)
-    await answered([me] * 8)  # the others have left
+    await until_answered([me] * 8)  # the others have left
 
 
 async def test_uploads_of_one_organisation_are_answered_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:

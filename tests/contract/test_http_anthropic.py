@@ -159,12 +159,12 @@ async def test_search_results_are_not_stored(database: Database) -> None:
     async with client_of(database) as (client, fakes), httpx.AsyncClient(trust_env=False) as http:
         answers = fakes.generator.script
 
-        async def noting(request: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse, None]:
+        async def record(request: pb.GenerateRequest) -> AsyncGenerator[pb.GenerateResponse, None]:
             part_of.append(current_call_context().conversation_id)
             async for event in answers(request):
                 yield event
 
-        fakes.generator.script = noting
+        fakes.generator.script = record
         conversations = str(client.base_url).replace("/anthropic/", "/v1/conversations")
         await answer(client, body_of(question(search_result(FERRY))))
         assert (await http.get(conversations)).json()["conversations"] == []

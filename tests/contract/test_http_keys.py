@@ -55,7 +55,7 @@ async def key_of(database: Database, org: str, user: str) -> dict[str, Any]:
     return {"key": key.text, "id": key.key_id}
 
 
-async def made_with(gateway: Gateway, key: str, **body: object) -> dict[str, Any]:
+async def make_key_with(gateway: Gateway, key: str, **body: object) -> dict[str, Any]:
     response = await gateway.http.post("/v1/keys", json=body, headers=bearer(key))
     assert response.status_code == 201, response.text
     assert response.headers["cache-control"] == "no-store"
@@ -79,7 +79,7 @@ def let_time_pass(database: Database, hours: int) -> None:
 @pytest.mark.parametrize("scope", CALLS)
 async def test_a_key_may_do_only_what_its_scopes_allow(gateway: Gateway, database: Database, scope: str) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
-    limited = (await made_with(gateway, owner, scopes=[scope]))["key"]
+    limited = (await make_key_with(gateway, owner, scopes=[scope]))["key"]
     for needed, calls in CALLS.items():
         for method, path, body in calls:
             response = await gateway.http.request(method, path, json=body, headers=bearer(limited))
@@ -94,7 +94,7 @@ async def test_a_key_may_do_only_what_its_scopes_allow(gateway: Gateway, databas
 async def test_services_see_no_role_above_what_the_scopes_need(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     for scopes, role in ((["chat"], "reader"), (["chat", "write"], "editor"), (["chat", "admin"], "owner")):
-        made = await made_with(gateway, owner, scopes=scopes)
+        made = await make_key_with(gateway, owner, scopes=scopes)
         gateway.fakes.generator.tenants.clear()
         assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=bearer(made["key"]))).status_code == 200
         assert gateway.fakes.generator.tenants == [Tenant("acme", "ada", "pro", (role,), made["id"])]
@@ -103,7 +103,7 @@ async def test_services_see_no_role_above_what_the_scopes_need(gateway: Gateway,
 async def test_an_expired_key_says_so(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    made = await made_with(gateway, owner, expires_at=tomorrow)
+    made = await make_key_with(gateway, owner, expires_at=tomorrow)
     assert await status_of(gateway, made["key"]) == (200, "")
     let_time_pass(database, 25)
     assert await status_of(gateway, made["key"]) == (401, "API_KEY_EXPIRED")
@@ -135,7 +135,7 @@ async def test_a_rotated_key_works_until_the_overlap_is_over(gateway: Gateway, d
 async def test_a_rotation_never_prolongs_an_old_secret(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     now = datetime.now(UTC)
-    made = await made_with(gateway, owner, expires_at=(now + timedelta(hours=2)).isoformat())
+    made = await make_key_with(gateway, owner, expires_at=(now + timedelta(hours=2)).isoformat())
     body = {"overlap_seconds": 86_400, "expires_at": (now + timedelta(days=30)).isoformat()}
     path = f"/v1/keys/{made['id']}:rotate"
     rotated = (await gateway.http.post(path, json=body, headers=bearer(owner))).json()
@@ -150,7 +150,7 @@ async def test_a_rotation_never_prolongs_an_old_secret(gateway: Gateway, databas
 async def test_a_key_grants_no_more_than_it_has(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
     soon = datetime.now(UTC) + timedelta(hours=1)
-    short = (await made_with(gateway, owner, scopes=["read", "admin"], expires_at=soon.isoformat()))["key"]
+    short = (await make_key_with(gateway, owner, scopes=["read", "admin"], expires_at=soon.isoformat()))["key"]
     later = (soon + timedelta(hours=1)).isoformat()
     refused: list[tuple[dict[str, Any], str]] = [
         ({"scopes": ["chat"], "expires_at": soon.isoformat()}, "scopes"),
@@ -208,11 +208,11 @@ async def test_members_have_their_own_keys_and_admins_those_of_lesser_roles(
 
 async def test_a_user_has_at_most_a_hundred_valid_keys(gateway: Gateway, database: Database) -> None:
     owner = (await key_of(database, "acme", "ada"))["key"]
-    made = [await made_with(gateway, owner) for _ in range(99)]
+    made = [await make_key_with(gateway, owner) for _ in range(99)]
     response = await gateway.http.post("/v1/keys", json={}, headers=bearer(owner))
     assert (response.status_code, response.json()["reason"]) == (409, "WRONG_STATE")
     await gateway.http.delete(f"/v1/keys/{made[0]['id']}", headers=bearer(owner))
-    await made_with(gateway, owner)
+    await make_key_with(gateway, owner)
 
 
 def test_the_commands_support_scopes_expiry_and_rotation(database: Database) -> None:
@@ -250,7 +250,7 @@ def test_the_commands_support_scopes_expiry_and_rotation(database: Database) -> 
 async def test_the_previous_version_refuses_keys_with_scopes(gateway: Gateway, database: Database) -> None:
     """While both versions run, the previous one calls `chat.authenticate`, which doesn't know scopes."""
     owner = await key_of(database, "acme", "ada")
-    limited = await made_with(gateway, owner["key"], scopes=["read"])
+    limited = await make_key_with(gateway, owner["key"], scopes=["read"])
     asked = "SELECT revoked FROM chat.authenticate(sha256(convert_to(%s, 'UTF8')))"
     with psycopg.connect(database.dsn("citewire_chat"), autocommit=True) as connection:
 

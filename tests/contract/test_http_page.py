@@ -28,7 +28,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
         yield running
 
 
-def linked(html: str) -> list[str]:
+def linked_files(html: str) -> list[str]:
     """The files that the page itself links."""
     return [path.removeprefix("./") for path in re.findall(r'(?:src|href)="(\./[^"]+)"', html)]
 
@@ -48,7 +48,7 @@ async def test_the_page_and_all_that_it_links_are_served(gateway: Gateway, subte
     }
     files = [path.relative_to(PAGE).as_posix() for path in (PAGE / "assets").rglob("*.*") if path.is_file()]
     assert {path.rpartition(".")[2] for path in files} == {"js", "mjs", "css", "svg", "pfb", "bcmap"}
-    for path in {*linked(page.text), *files, "licences.txt"}:
+    for path in {*linked_files(page.text), *files, "licences.txt"}:
         with subtests.test(path=path):
             response = await gateway.http.get(f"/{path}")
             assert response.status_code == 200
@@ -93,7 +93,7 @@ async def test_the_page_is_compressed_if_the_client_accepts_it(gateway: Gateway)
 
 
 async def test_the_page_allows_only_reading(gateway: Gateway) -> None:
-    for path in ("/", f"/{linked((await gateway.http.get('/')).text)[-1]}"):
+    for path in ("/", f"/{linked_files((await gateway.http.get('/')).text)[-1]}"):
         head = await gateway.http.head(path, headers={"Accept-Encoding": "identity"})
         whole = await gateway.http.get(path, headers={"Accept-Encoding": "identity"})
         assert (head.status_code, head.content) == (200, b"")
@@ -106,7 +106,7 @@ async def test_the_page_allows_only_reading(gateway: Gateway) -> None:
 
 
 def test_the_first_view_is_small() -> None:
-    scripts = [path for path in linked((PAGE / "index.html").read_text()) if path.endswith(".js")]
+    scripts = [path for path in linked_files((PAGE / "index.html").read_text()) if path.endswith(".js")]
     assert scripts
     packed = sum(len(gzip.compress((PAGE / path).read_bytes())) for path in scripts)
     assert packed <= FIRST_VIEW_BYTES, f"{packed} bytes of script"

@@ -193,12 +193,12 @@ async def test_the_gateways_calls_are_not_counted_again(tmp_path: Path) -> None:
 async def test_settings_determine_who_is_limited(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
 
-        def opened(**values: object) -> CallerLimits | None:
+        def open_limits(**values: object) -> CallerLimits | None:
             settings = CallerLimitSettings.model_validate({"port": 0, "metrics_port": 0, **values})
             return open_caller_limits(stack, settings, spends=False)
 
-        assert opened() is None  # the gateway and the worker are the only callers
-        assert opened(unlimited_callers="", auth="off") is None
-        assert opened(unlimited_callers="") is not None
+        assert open_limits() is None  # the gateway and the worker are the only callers
+        assert open_limits(unlimited_callers="", auth="off") is None
+        assert open_limits(unlimited_callers="") is not None
         with pytest.raises(ValueError, match="TLS is off"):
-            opened(unlimited_callers="gateway")
+            open_limits(unlimited_callers="gateway")

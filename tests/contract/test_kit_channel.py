@@ -28,7 +28,7 @@ from echo_service import SERVICE, EchoServicer, EchoStub, make_settings, running
 STUBS = (embedder_pb2, generator_pb2, retriever_pb2, corpus_pb2)
 
 
-def named(name: str) -> EchoServicer:
+def servicer_named(name: str) -> EchoServicer:
     async def who(_request: StringValue) -> StringValue:
         return text(name)
 
@@ -59,8 +59,8 @@ def test_the_service_config_is_in_grpcs_format() -> None:
 
 async def test_calls_are_spread_over_the_replicas_that_serve() -> None:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running_echo_service(named("one")))
-        second = await stack.enter_async_context(running_echo_service(named("two")))
+        first = await stack.enter_async_context(running_echo_service(servicer_named("one")))
+        second = await stack.enter_async_context(running_echo_service(servicer_named("two")))
         channel = open_channel(f"ipv4:127.0.0.1:{first.port},127.0.0.1:{second.port}")
         stack.push_async_callback(channel.close)
         stub = EchoStub(channel)
@@ -76,8 +76,10 @@ async def test_calls_are_spread_over_the_replicas_that_serve() -> None:
 async def test_no_call_fails_while_a_replica_drains() -> None:
     """As in a rolling restart: first NOT_SERVING, then time for clients to leave, then the stop."""
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running_echo_service(named("one")))
-        second = await stack.enter_async_context(running_echo_service(named("two"), make_settings(leave_seconds=0.5)))
+        first = await stack.enter_async_context(running_echo_service(servicer_named("one")))
+        second = await stack.enter_async_context(
+            running_echo_service(servicer_named("two"), make_settings(leave_seconds=0.5))
+        )
         channel = open_channel(f"ipv4:127.0.0.1:{first.port},127.0.0.1:{second.port}", idempotent=())
         stack.push_async_callback(channel.close)
         stub = EchoStub(channel)
@@ -91,14 +93,14 @@ async def test_no_call_fails_while_a_replica_drains() -> None:
 
 
 async def test_a_server_that_comes_back_on_its_port_is_found_within_seconds() -> None:
-    async with running_echo_service(named("first")) as first:
+    async with running_echo_service(servicer_named("first")) as first:
         port = first.port
         channel = open_channel(f"127.0.0.1:{port}")
         stub = EchoStub(channel)
         assert await ask(stub) == "first"
     with pytest.raises(Unavailable):
         await ask(stub)
-    async with running_echo_service(named("second"), make_settings(port=port)):
+    async with running_echo_service(servicer_named("second"), make_settings(port=port)):
         async with asyncio.timeout(5):
             await _until_all_answer(stub, {"second"})
     await channel.close()

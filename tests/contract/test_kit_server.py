@@ -96,7 +96,7 @@ CALLERS: dict[str, Caller] = {
 all_shapes = pytest.mark.parametrize("method", list(CALLERS))
 
 
-def failing(exc: BaseException) -> EchoServicer:
+def failing_servicer(exc: BaseException) -> EchoServicer:
     """A servicer whose methods all raise."""
 
     async def single(_request: object) -> StringValue:
@@ -253,7 +253,7 @@ async def test_our_errors_reach_the_client_complete(method: str) -> None:
         retry_after=1.5,
     )
     before = handled(method, Code.INVALID_ARGUMENT)
-    async with running_echo_service(failing(error)) as running:
+    async with running_echo_service(failing_servicer(error)) as running:
         with pytest.raises(InvalidArgument) as raised:
             await CALLERS[method](running)
         assert raised.value.message == error.message
@@ -266,7 +266,7 @@ async def test_our_errors_reach_the_client_complete(method: str) -> None:
 
 @all_shapes
 async def test_other_exceptions_tell_the_client_nothing_and_the_log_everything(method: str) -> None:
-    async with running_echo_service(failing(ValueError("password=hunter2"))) as running:
+    async with running_echo_service(failing_servicer(ValueError("password=hunter2"))) as running:
         with capture_logs() as logged, pytest.raises(Internal) as raised, use_request_id("request-7"):
             await CALLERS[method](running)
     assert raised.value.reason == "INTERNAL"
@@ -279,14 +279,14 @@ async def test_other_exceptions_tell_the_client_nothing_and_the_log_everything(m
 
 @all_shapes
 async def test_a_cancellation_from_inside_does_not_leave_the_client_waiting(method: str) -> None:
-    async with running_echo_service(failing(asyncio.CancelledError())) as running:
+    async with running_echo_service(failing_servicer(asyncio.CancelledError())) as running:
         with pytest.raises(Internal):
             await CALLERS[method](running)
 
 
 @all_shapes
 async def test_a_method_without_an_implementation_is_unimplemented(method: str) -> None:
-    async with running_echo_service(failing(NotImplementedError("Method not implemented!"))) as running:
+    async with running_echo_service(failing_servicer(NotImplementedError("Method not implemented!"))) as running:
         with pytest.raises(Unimplemented) as raised:
             await CALLERS[method](running)
         assert raised.value.reason == "NOT_IMPLEMENTED"
@@ -322,7 +322,7 @@ async def test_details_stay_small_whatever_the_error_contains() -> None:
         violations=[FieldViolation(f"field_{i}", "ä" * 1000) for i in range(1000)],
         metadata={f"key{i}": "v" * 10_000 for i in range(100)},
     )
-    async with running_echo_service(failing(error)) as running:
+    async with running_echo_service(failing_servicer(error)) as running:
         with pytest.raises(InvalidArgument) as raised:
             await call_unary(running)
         assert 0 < len(raised.value.violations) < 1000
@@ -362,7 +362,7 @@ async def test_clients_get_the_servers_error_while_they_still_write() -> None:
         while True:
             yield text("x" * 10_000)
 
-    servicer = failing(ResourceExhausted("too large", reason="TOO_LARGE"))
+    servicer = failing_servicer(ResourceExhausted("too large", reason="TOO_LARGE"))
     async with running_echo_service(servicer) as running:
         for _ in range(50):
             with pytest.raises(ResourceExhausted) as raised:
@@ -382,10 +382,10 @@ async def test_an_answer_before_the_end_of_the_requests_is_received_whole() -> N
         for number in range(20):
             yield text(str(number))
 
-    async def stored(_requests: AsyncIterator[StringValue]) -> StringValue:
+    async def store(_requests: AsyncIterator[StringValue]) -> StringValue:
         return text("stored")
 
-    async with running_echo_service(EchoServicer(bidi=early, client_stream=stored)) as running:
+    async with running_echo_service(EchoServicer(bidi=early, client_stream=store)) as running:
         for _ in range(30):
             async with aclosing(client.bidi(running.stub.bidi, endless(), timeout=5)) as answers:
                 assert [answer.value async for answer in answers] == [str(number) for number in range(20)]
@@ -395,7 +395,7 @@ async def test_an_answer_before_the_end_of_the_requests_is_received_whole() -> N
 
 async def test_errors_of_a_chain_keep_their_reason() -> None:
     """B's error reaches A's caller with B's reason if A doesn't handle it."""
-    async with running_echo_service(failing(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:
+    async with running_echo_service(failing_servicer(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:
 
         async def ask_b(request: StringValue) -> StringValue:
             return await client.unary(b.stub.unary, request, timeout=5)

@@ -51,7 +51,7 @@ def settings(folder: Path, probe_port: int = 0) -> ServiceSettings:
 
 
 @asynccontextmanager
-async def secured(tmp_path: Path, shapes: EchoServicer | None = None) -> AsyncGenerator[Secured]:
+async def running_tls_server(tmp_path: Path, shapes: EchoServicer | None = None) -> AsyncGenerator[Secured]:
     authority = Authority()
     authority.issue(tmp_path / "server", HOST)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -66,7 +66,7 @@ async def secured(tmp_path: Path, shapes: EchoServicer | None = None) -> AsyncGe
 
 
 @asynccontextmanager
-async def calling(target: str, files: TlsFiles | None) -> AsyncGenerator[tuple[EchoStub, grpc.aio.Channel]]:
+async def open_stub(target: str, files: TlsFiles | None) -> AsyncGenerator[tuple[EchoStub, grpc.aio.Channel]]:
     channel = open_channel(target, idempotent=(), tls=files)
     try:
         yield EchoStub(channel), channel
@@ -75,10 +75,10 @@ async def calling(target: str, files: TlsFiles | None) -> AsyncGenerator[tuple[E
 
 
 async def test_calls_of_all_shapes_pass_between_certificates_of_one_authority(tmp_path: Path) -> None:
-    async with secured(tmp_path) as running:
+    async with running_tls_server(tmp_path) as running:
         running.server.set_serving(True)
         running.authority.issue(tmp_path / "client", "gateway")
-        async with calling(running.target, files_in(tmp_path / "client")) as (stub, _):
+        async with open_stub(running.target, files_in(tmp_path / "client")) as (stub, _):
             assert (await client.unary(stub.unary, text("hello"), timeout=5)).value == "hello"
             async with aclosing(client.stream(stub.server_stream, text("abc"), timeout=5)) as answers:
                 assert [answer.value async for answer in answers] == ["a", "b", "c"]
@@ -93,7 +93,7 @@ async def test_calls_of_all_shapes_pass_between_certificates_of_one_authority(tm
 
 
 async def test_nobody_else_is_admitted(tmp_path: Path) -> None:
-    async with secured(tmp_path) as running:
+    async with running_tls_server(tmp_path) as running:
         running.server.set_serving(True)
         stranger = Authority()
         stranger.issue(tmp_path / "stranger", "gateway")
@@ -102,7 +102,7 @@ async def test_nobody_else_is_admitted(tmp_path: Path) -> None:
             tmp_path / "stranger" / "tls.crt", tmp_path / "stranger" / "tls.key", running.folder / "ca.crt"
         )
         for files in (None, files_in(tmp_path / "stranger"), mixed):
-            async with calling(running.target, files) as (stub, _):
+            async with open_stub(running.target, files) as (stub, _):
                 with pytest.raises(Unavailable):
                     await client.unary(stub.unary, text("hello"), timeout=5)
         credentials = grpc.ssl_channel_credentials((running.folder / "ca.crt").read_bytes())
@@ -113,10 +113,10 @@ async def test_nobody_else_is_admitted(tmp_path: Path) -> None:
 
 
 async def test_a_server_with_another_name_is_not_trusted(tmp_path: Path) -> None:
-    async with secured(tmp_path) as running:
+    async with running_tls_server(tmp_path) as running:
         running.server.set_serving(True)
         running.authority.issue(tmp_path / "client", "gateway")
-        async with calling(f"127.0.0.1:{running.server.port}", files_in(tmp_path / "client")) as (stub, _):
+        async with open_stub(f"127.0.0.1:{running.server.port}", files_in(tmp_path / "client")) as (stub, _):
             with pytest.raises(Unavailable):
                 await client.unary(stub.unary, text("hello"), timeout=5)
 
@@ -133,11 +133,11 @@ async def test_both_sides_follow_renewed_certificates_and_streams_go_on(
         yield text("last")
 
     seen: list[int] = []
-    async with secured(tmp_path, EchoServicer(server_stream=slow)) as running:
+    async with running_tls_server(tmp_path, EchoServicer(server_stream=slow)) as running:
         running.server.set_serving(True)
         folder = tmp_path / "client"
         running.authority.issue(folder, "gateway")
-        async with calling(running.target, files_in(folder)) as (stub, channel):
+        async with open_stub(running.target, files_in(folder)) as (stub, channel):
             assert isinstance(channel, tls.RenewedChannel)
             seen.append(await served_serial(running.server.port, folder))
             async with aclosing(client.stream(stub.server_stream, text(""), timeout=20)) as answers:
@@ -170,11 +170,11 @@ async def test_unreadable_files_leave_the_current_certificate_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched, "_LOOK_SECONDS", 0.0)
-    async with secured(tmp_path) as running:
+    async with running_tls_server(tmp_path) as running:
         running.server.set_serving(True)
         folder = tmp_path / "client"
         running.authority.issue(folder, "gateway")
-        async with calling(running.target, files_in(folder)) as (stub, channel):
+        async with open_stub(running.target, files_in(folder)) as (stub, channel):
             assert isinstance(channel, tls.RenewedChannel)
             before = channel.current()
             folder.rename(tmp_path / "away")
@@ -193,7 +193,10 @@ async def test_missing_files_end_the_start(tmp_path: Path) -> None:
 async def test_probes_are_answered_without_tls_and_differ_in_meaning(tmp_path: Path) -> None:
     serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
-    async with secured(tmp_path) as running, grpc.aio.insecure_channel(f"127.0.0.1:{running.probe_port}") as channel:
+    async with (
+        running_tls_server(tmp_path) as running,
+        grpc.aio.insecure_channel(f"127.0.0.1:{running.probe_port}") as channel,
+    ):
         check: Any = channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             health_pb2.HealthCheckRequest.SerializeToString,

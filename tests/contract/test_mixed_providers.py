@@ -119,7 +119,7 @@ def spec_of(upstream: KeyedUpstream, key: str, **fields: Any) -> common.Provider
     return common.ProviderSpec(**values, skip_test=True)
 
 
-def sealed_apart(tenant: Tenant, spec: common.ProviderSpec) -> common.ProviderRef:
+def seal_apart(tenant: Tenant, spec: common.ProviderSpec) -> common.ProviderRef:
     """Seals as the previous version did: its rows still exist after an upgrade."""
     keyring, type_ = Keyring.parse(KEYS), PROVIDER_TYPES.from_proto(spec.type)
     assert type_ is not None
@@ -184,8 +184,8 @@ async def test_no_mixture_sends_a_key_to_another_address(service: Service, layou
                 if layout == "whole":
                     await attack(running, thief, victim, await running.seal(thief, bait_spec))
                 else:
-                    for old_victim in (victim, sealed_apart(ANA, spec)):
-                        await attack(running, thief, old_victim, sealed_apart(thief, bait_spec))
+                    for old_victim in (victim, seal_apart(ANA, spec)):
+                        await attack(running, thief, old_victim, seal_apart(thief, bait_spec))
         assert CANARY not in thiefs.keys
         if layout == "whole":  # otherwise the absence of the key would prove nothing
             assert CANARY in victims.keys
@@ -198,7 +198,7 @@ async def test_rows_of_the_previous_version_are_resealed_as_a_whole(service: Ser
         async with serve(service, sealed_apart=True) as running:
             rows: list[tuple[common.ProviderRef, common.ProviderRef]] = []
             for type_ in running.types:
-                apart = sealed_apart(ANA, spec_of(upstream, CANARY, type=type_))
+                apart = seal_apart(ANA, spec_of(upstream, CANARY, type=type_))
                 assert await reason_of_refusal(running.call(ANA, apart)) == ""
                 whole = await running.rewrap(ANA, apart)
                 assert (whole.sealed_api_base, whole.model, whole.type) == (b"", apart.model, type_)
@@ -217,7 +217,7 @@ async def test_rows_of_the_previous_version_are_resealed_as_a_whole(service: Ser
 async def test_an_old_key_without_an_address_is_resealed() -> None:
     async with serve("generator") as running:
         spec = common.ProviderSpec(type=CHAT, provider="openai", model="m", api_key=CANARY)
-        apart = sealed_apart(ANA, spec)
+        apart = seal_apart(ANA, spec)
         apart.ClearField("sealed_api_base")
         whole = await running.rewrap(ANA, apart)
         assert whole.sealed_key != apart.sealed_key

@@ -144,10 +144,10 @@ async def test_a_document_expires_between_searches(me: Caller, rows: CorpusRows)
     rows.run("UPDATE corpus.documents SET valid_until = now() + interval '1 second'")
     assert await titles_of(me) == {"t"}
 
-    async def gone() -> bool:
+    async def is_gone() -> bool:
         return not (await titles_of(me) or await list_titles(me))
 
-    await wait_until(gone)
+    await wait_until(is_gone)
 
 
 async def test_bounds_are_stored_changed_and_removed(me: Caller) -> None:

@@ -21,7 +21,7 @@ esac
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Path:
+def call_log(tmp_path: Path) -> Path:
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
     program.write_text(KUBECTL)
@@ -29,12 +29,12 @@ def asked(tmp_path: Path) -> Path:
     return tmp_path / "asked"
 
 
-def roll(asked: Path, *, kind: str = "Deployment", failing: str = "none") -> tuple[int, list[str]]:
+def roll(call_log: Path, *, kind: str = "Deployment", failing: str = "none") -> tuple[int, list[str]]:
     done = subprocess.run(
         [str(ROLL), "overlay"],
         env={
-            "PATH": f"{asked.parent / 'bin'}:{os.environ['PATH']}",
-            "ASKED": str(asked),
+            "PATH": f"{call_log.parent / 'bin'}:{os.environ['PATH']}",
+            "ASKED": str(call_log),
             "KIND": kind,
             "FAILING": failing,
         },
@@ -43,15 +43,15 @@ def roll(asked: Path, *, kind: str = "Deployment", failing: str = "none") -> tup
         timeout=60,
         check=False,
     )
-    return done.returncode, asked.read_text().splitlines()
+    return done.returncode, call_log.read_text().splitlines()
 
 
 def order(lines: list[str], *parts: str) -> list[int]:
     return [next(number for number, line in enumerate(lines) if part in line) for part in parts]
 
 
-def test_the_steps_run_in_order(asked: Path) -> None:
-    code, lines = roll(asked)
+def test_the_steps_run_in_order(call_log: Path) -> None:
+    code, lines = roll(call_log)
     assert code == 0
     steps = order(
         lines,
@@ -71,30 +71,30 @@ def test_the_steps_run_in_order(asked: Path) -> None:
     assert not [line for line in lines if "cluster/" in line]
 
 
-def test_our_own_database_is_waited_for(asked: Path) -> None:
-    code, lines = roll(asked, kind="Cluster")
+def test_our_own_database_is_waited_for(call_log: Path) -> None:
+    code, lines = roll(call_log, kind="Cluster")
     assert code == 0
     waited, migrated = order(lines, "--for=condition=Ready cluster/citewire-postgres", "step=migrate-pre")
     assert waited < migrated
 
 
-def test_each_node_of_a_cluster_is_waited_for(asked: Path) -> None:
-    code, lines = roll(asked, kind="StatefulSet\nmetadata:\n  name: citus-coordinator")
+def test_each_node_of_a_cluster_is_waited_for(call_log: Path) -> None:
+    code, lines = roll(call_log, kind="StatefulSet\nmetadata:\n  name: citus-coordinator")
     assert code == 0
     nodes = ["rollout status statefulset/citus-coordinator", "rollout status statefulset/citus-worker"]
     waited = order(lines, "-l !citewire.dev/step", *nodes, "step=migrate-pre")
     assert waited == sorted(waited)
 
 
-def test_nothing_is_rolled_out_after_a_failed_migration(asked: Path) -> None:
-    code, lines = roll(asked, failing="migrate-pre")
+def test_nothing_is_rolled_out_after_a_failed_migration(call_log: Path) -> None:
+    code, lines = roll(call_log, failing="migrate-pre")
     assert code == 1
     assert "logs job/migrate-pre --all-containers --tail=50" in " ".join(lines)
     assert not [line for line in lines if "step=serve" in line or "migrate-post" in line]
 
 
-def test_without_a_cluster_it_says_so_and_stops(asked: Path) -> None:
-    environ = {"PATH": f"{asked.parent / 'bin'}:{os.environ['PATH']}", "ASKED": str(asked), "FAILING": "cluster"}
+def test_without_a_cluster_it_says_so_and_stops(call_log: Path) -> None:
+    environ = {"PATH": f"{call_log.parent / 'bin'}:{os.environ['PATH']}", "ASKED": str(call_log), "FAILING": "cluster"}
     done = subprocess.run([str(ROLL), "overlay"], env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -102,7 +102,7 @@ def test_without_a_cluster_it_says_so_and_stops(asked: Path) -> None:
     assert first == "roll.sh: no cluster answers; nothing was changed"
     assert reason == "roll.sh: The connection was refused"
     assert "kubectl config use-context" in advice
-    assert len(asked.read_text().splitlines()) == 1
+    assert len(call_log.read_text().splitlines()) == 1
 
 
 def test_without_an_overlay_it_prints_its_usage() -> None:

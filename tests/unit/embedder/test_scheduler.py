@@ -42,7 +42,7 @@ async def hold(model: FakeModel, scheduler: Scheduler) -> Job:
     return job
 
 
-def firsts(batches: Sequence[Sequence[tuple[int, ...]]]) -> list[list[int]]:
+def first_tokens(batches: Sequence[Sequence[tuple[int, ...]]]) -> list[list[int]]:
     """The first token of each text, batch by batch, which identifies the text."""
     return [[ids[0] for ids in batch] for batch in batches]
 
@@ -51,7 +51,7 @@ async def test_a_query_to_an_idle_model_is_computed_at_once_and_alone() -> None:
     model = FakeModel()
     async with running(model) as scheduler:
         vectors = await scheduler.submit([text(1, 5)], QUERY).result()
-    assert firsts(model.batches) == [[1]]
+    assert first_tokens(model.batches) == [[1]]
     assert np.array_equal(vectors[0], vector_of(text(1, 5).ids))
 
 
@@ -62,7 +62,7 @@ async def test_queries_that_wait_together_are_computed_together() -> None:
         jobs = [scheduler.submit([text(number, 3)], QUERY) for number in range(1, 4)]
         model.gate.set()
         vectors = [await job.result() for job in jobs]
-    assert firsts(model.batches) == [[999], [1, 2, 3]]
+    assert first_tokens(model.batches) == [[999], [1, 2, 3]]
     assert np.array_equal(vectors[2][0], vector_of(text(3, 3).ids))
 
 
@@ -74,7 +74,7 @@ async def test_queries_go_before_documents_that_came_first() -> None:
         query = scheduler.submit([text(1, 3)], QUERY)
         model.gate.set()
         await query.result()
-        assert firsts(model.batches)[:2] == [[999], [1]]
+        assert first_tokens(model.batches)[:2] == [[999], [1]]
         await documents.result()
 
 
@@ -87,7 +87,7 @@ async def test_a_query_waits_for_one_batch_of_a_bulk_request_at_most() -> None:
         query = scheduler.submit([text(1, 3)], QUERY)
         model.gate.set()
         await query.result()
-        assert firsts(model.batches)[1] == [1]
+        assert first_tokens(model.batches)[1] == [1]
         await documents.result()
 
 
@@ -99,7 +99,7 @@ async def test_a_flood_of_queries_slows_documents_down_and_does_not_stop_them() 
         queries = [scheduler.submit([text(number, 3)], QUERY) for number in range(12)]
         model.gate.set()
         await documents.result()
-        assert firsts(model.batches)[:10] == [[999], *([number] for number in range(8)), [500]]
+        assert first_tokens(model.batches)[:10] == [[999], *([number] for number in range(8)), [500]]
         await asyncio.gather(*(query.result() for query in queries))
 
 
@@ -112,7 +112,7 @@ async def test_documents_of_two_requests_take_turns() -> None:
         model.gate.set()
         await small.result()
         await bulk.result()
-    assert firsts(model.batches) == [[999], [10], [20], [11], [12]]
+    assert first_tokens(model.batches) == [[999], [10], [20], [11], [12]]
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
@@ -124,7 +124,7 @@ async def test_a_flood_of_one_organisation_leaves_another_its_turn(purpose: Purp
         other = [scheduler.submit([text(90 + number, 30)], purpose, "other") for number in range(3)]
         model.gate.set()
         await asyncio.gather(*(job.result() for job in other))
-        served = [first for (first,) in firsts(model.batches)[1:]]
+        served = [first for (first,) in first_tokens(model.batches)[1:]]
         assert served.index(92) <= 6, served  # they alternate three times
         await asyncio.gather(*(job.result() for job in flood))
 
@@ -133,11 +133,11 @@ async def test_batches_are_half_as_large_while_several_organisations_are_active(
     model = FakeModel()
     async with running(model) as scheduler:
         await scheduler.submit([text(number, 16) for number in range(8)], DOCUMENT, "bulk").result()
-        assert firsts(model.batches) == [[0, 1, 2, 3], [4, 5, 6, 7]], "a single organisation gets large batches"
+        assert first_tokens(model.batches) == [[0, 1, 2, 3], [4, 5, 6, 7]], "a single organisation gets large batches"
         await scheduler.submit([text(99, 16)], QUERY, "other").result()
         model.batches.clear()
         await scheduler.submit([text(number, 16) for number in range(4)], DOCUMENT, "bulk").result()
-        assert firsts(model.batches) == [[0, 1], [2, 3]], "the other organisation may come again"
+        assert first_tokens(model.batches) == [[0, 1], [2, 3]], "the other organisation may come again"
 
 
 async def test_an_organisation_that_has_left_does_not_make_batches_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ async def test_an_organisation_that_has_left_does_not_make_batches_small(monkeyp
         await scheduler.submit([text(99, 16)], DOCUMENT, "other").result()
         await asyncio.sleep(0.001)
         await scheduler.submit([text(number, 16) for number in range(4)], DOCUMENT, "bulk").result()
-    assert firsts(model.batches) == [[99], [0, 1, 2, 3]]
+    assert first_tokens(model.batches) == [[99], [0, 1, 2, 3]]
 
 
 async def test_shares_are_measured_in_tokens_not_texts() -> None:
@@ -158,7 +158,7 @@ async def test_shares_are_measured_in_tokens_not_texts() -> None:
         short = [scheduler.submit([text(90 + number, 20)], DOCUMENT, "short") for number in range(9)]
         model.gate.set()
         await asyncio.gather(*(job.result() for job in (*long, *short)))
-    served = [first >= 90 for (first,) in firsts(model.batches)[1:]]
+    served = [first >= 90 for (first,) in first_tokens(model.batches)[1:]]
     assert 8 <= served[:12].count(True) <= 9  # three short texts for each long one
 
 
@@ -167,7 +167,7 @@ async def test_texts_of_similar_length_share_a_batch_and_vectors_come_back_in_or
     lengths = [3, 30, 4, 29]
     async with running(model) as scheduler:
         vectors = await scheduler.submit([text(n, length) for n, length in enumerate(lengths)], DOCUMENT).result()
-    assert firsts(model.batches) == [[1, 3], [2, 0]]
+    assert first_tokens(model.batches) == [[1, 3], [2, 0]]
     assert np.array_equal(vectors, np.stack([vector_of(text(n, length).ids) for n, length in enumerate(lengths)]))
 
 
@@ -175,7 +175,7 @@ async def test_a_text_larger_than_a_batch_is_computed_alone() -> None:
     model = FakeModel()
     async with running(model, BatchLimits(tokens=10, texts=4)) as scheduler:
         await scheduler.submit([text(0, 50), text(1, 5), text(2, 5)], DOCUMENT).result()
-    assert firsts(model.batches) == [[0], [1, 2]]
+    assert first_tokens(model.batches) == [[0], [1, 2]]
 
 
 @settings(max_examples=50, deadline=None)
@@ -276,7 +276,7 @@ async def test_a_withdrawn_request_leaves_the_queue_and_others_stay() -> None:
         model.gate.set()
         await stays.result()
         await settle()
-    assert firsts(model.batches) == [[999], [20]]
+    assert first_tokens(model.batches) == [[999], [20]]
 
 
 async def test_a_request_withdrawn_in_the_middle_stops_after_the_running_batch() -> None:
@@ -288,7 +288,7 @@ async def test_a_request_withdrawn_in_the_middle_stops_after_the_running_batch()
         scheduler.withdraw(job)
         model.gate.set()
         await scheduler.submit([text(20, 5)], DOCUMENT).result()
-    assert firsts(model.batches) == [[0], [20]]
+    assert first_tokens(model.batches) == [[0], [20]]
     assert job.tokens_read == 60, "computed tokens are spent, even if nobody takes the result"
 
 
@@ -304,7 +304,7 @@ async def test_a_failing_model_fails_its_callers_and_the_next_batch_is_tried() -
         model.error = None
         await scheduler.submit([text(2, 5)], DOCUMENT).result()
         assert not scheduler.failing.is_set()
-    assert firsts(model.batches) == [[0], [2]], "the failed request's other text isn't computed"
+    assert first_tokens(model.batches) == [[0], [2]], "the failed request's other text isn't computed"
 
 
 async def test_stopping_fails_all_waiting_and_running_work_and_accepts_nothing_new() -> None:

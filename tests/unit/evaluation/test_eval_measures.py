@@ -214,7 +214,7 @@ def test_chunks_are_judged_by_the_parts_that_they_contain() -> None:
     assert values["RR@10"] == {"1": 0.5}
 
 
-def weighed(*, best: float, loss: float, questions: int = 60) -> WeightCurve:
+def weight_curve(*, best: float, loss: float, questions: int = 60) -> WeightCurve:
     """A set whose questions lose `loss` for each step away from the best weight."""
     drawn = random.Random(5)
     easy = [drawn.uniform(0.5, 0.9) for _ in range(questions)]
@@ -227,14 +227,14 @@ def weighed(*, best: float, loss: float, questions: int = 60) -> WeightCurve:
 
 
 def test_the_weight_moves_where_it_helps_and_otherwise_stays_equal() -> None:
-    assert derive_weight([weighed(best=0.8, loss=0.05)]).value == 0.8
-    assert derive_weight([weighed(best=0.2, loss=0.05)]).value == 0.2
-    assert derive_weight([weighed(best=0.8, loss=0.0)]).value == 0.5
+    assert derive_weight([weight_curve(best=0.8, loss=0.05)]).value == 0.8
+    assert derive_weight([weight_curve(best=0.2, loss=0.05)]).value == 0.2
+    assert derive_weight([weight_curve(best=0.8, loss=0.0)]).value == 0.5
     assert derive_weight([]).value is None
 
 
 def test_every_set_counts_the_same_for_the_weight() -> None:
-    large, small = weighed(best=0.3, loss=0.02, questions=900), weighed(best=0.7, loss=0.08, questions=30)
+    large, small = weight_curve(best=0.3, loss=0.02, questions=900), weight_curve(best=0.7, loss=0.08, questions=30)
     derived = derive_weight([large, small])
     assert derived.value == 0.7
     sets = derived.report["sets"]
@@ -242,7 +242,7 @@ def test_every_set_counts_the_same_for_the_weight() -> None:
     assert [entry["best_weight"] for entry in cast("list[dict[str, object]]", sets)] == [0.3, 0.7]
 
 
-def scored(dataset: str, gold: Sequence[float], other: Sequence[float]) -> Row:
+def score_row(dataset: str, gold: Sequence[float], other: Sequence[float]) -> Row:
     scores = {
         "gold": {str(n): value for n, value in enumerate(gold)},
         "other": {str(n): v for n, v in enumerate(other)},
@@ -255,7 +255,7 @@ def test_calibration_holds_on_every_set() -> None:
     answers = Row(
         "one", "answers", "documents", 4, 9, {}, {}, {"answerable": {str(n): n / 100 for n in range(100)}}, {}
     )
-    run = Run((scored("one", high, low), scored("two", low, [0.1]), answers), {"created_at": "now"})
+    run = Run((score_row("one", high, low), score_row("two", low, [0.1]), answers), {"created_at": "now"})
     derived = calibrate(run, [], keep=0.95)
     threshold = derived["relevance_threshold"]
     assert isinstance(threshold, float)

@@ -292,7 +292,7 @@ async def test_a_huge_or_endless_answer_is_abandoned(
             sent += 65_536
         return response
 
-    async def dripping(request: web.Request) -> web.StreamResponse:
+    async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         while True:
@@ -304,7 +304,7 @@ async def test_a_huge_or_endless_answer_is_abandoned(
     with pytest.raises(Unavailable):
         await provider.metadata()
     assert sent < 16 * 1024 * 1024
-    liar.answers[path] = dripping
+    liar.answers[path] = drip
     monkeypatch.setattr(provider_module, "_AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(provider_module, "_SECONDS", 0.3)
     started = time.monotonic()
@@ -321,23 +321,23 @@ async def test_deep_json_and_redirects_are_refused(
     async def deep(_request: web.Request) -> web.Response:
         return web.Response(text="[" * 100_000, content_type="application/json")
 
-    async def moved(_request: web.Request) -> web.Response:
+    async def redirect(_request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "http://127.0.0.1:9/"})
 
-    for answer in (deep, moved):
+    for answer in (deep, redirect):
         liar.answers["/.well-known/openid-configuration"] = answer
         with pytest.raises(Unavailable):
             await provider.metadata()
 
 
 async def test_a_refusal_of_the_provider_differs_from_a_failure(liar: Liar, provider: Provider) -> None:
-    async def refused(_request: web.Request) -> web.Response:
+    async def refuse(_request: web.Request) -> web.Response:
         return web.json_response({"error": "invalid_grant"}, status=400)
 
     async def broken(_request: web.Request) -> web.Response:
         return web.Response(status=500, text="<html>stack trace</html>")
 
-    liar.answers["/token"] = refused
+    liar.answers["/token"] = refuse
     with pytest.raises(RejectedGrantError):
         await provider.refresh("r")
     liar.answers["/token"] = broken

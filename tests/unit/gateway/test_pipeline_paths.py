@@ -308,14 +308,14 @@ async def test_a_second_ranking_that_fails_leaves_the_first(harness: PipelineHar
 async def test_a_second_ranking_reports_its_progress(harness: PipelineHarness) -> None:
     harness.retriever.results = [result(number) for number in range(1, 8)]
 
-    async def reranked(profile: Profile) -> Step:
+    async def rerank_step(profile: Profile) -> Step:
         events = await harness.events(profile, top_k=5)
         return next(event for event in events if isinstance(event, Step) and event.name == "reranked")
 
-    step = await reranked(GROUNDED)
+    step = await rerank_step(GROUNDED)
     assert (step.text, step.counts) == ("7 of 7 results were ranked a second time.", {"candidates": 7, "ranked": 7})
     harness.embedder.scored = 3
-    step = await reranked(apply_changes(GROUNDED, ProfileOptions(rerank_seconds=0.25), "options"))
+    step = await rerank_step(apply_changes(GROUNDED, ProfileOptions(rerank_seconds=0.25), "options"))
     assert step.text == "3 of 7 results were ranked a second time within 0.25 s; the others follow in the first order."
     assert step.counts == {"candidates": 7, "ranked": 3}
     assert [request.budget.ToMilliseconds() for request in harness.embedder.reranked] == [300, 250]

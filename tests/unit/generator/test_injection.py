@@ -61,7 +61,7 @@ LAYOUTS = (
 )
 
 
-def injected(shared_data: Path) -> Iterator[tuple[str, str]]:
+def injection_cases(shared_data: Path) -> Iterator[tuple[str, str]]:
     path = shared_data / "injection" / "bipia" / "injected_docs_train.jsonl.gz"
     for line in gzip.decompress(path.read_bytes()).splitlines():
         row = json.loads(line)
@@ -94,7 +94,7 @@ def check(question: str, text: str) -> None:
 
 def test_recorded_attacks(shared_data: Path) -> None:
     count = 0
-    for question, text in injected(shared_data):
+    for question, text in injection_cases(shared_data):
         check(question, text)
         count += 1
     assert count >= 300

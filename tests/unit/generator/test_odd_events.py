@@ -66,7 +66,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
             yield from places(member, (*path, index))
 
 
-def replaced(value: object, path: tuple[str | int, ...], odd: object) -> Any:  # noqa: ANN401 # any value of JSON
+def replace_at(value: object, path: tuple[str | int, ...], odd: object) -> Any:  # noqa: ANN401 # any value of JSON
     if not path:
         return odd
     changed: Any = copy.deepcopy(value)
@@ -85,7 +85,7 @@ def test_any_value_anywhere_in_an_event(kind: type[AnswerReader]) -> None:
         for path in places(event):
             for odd in ODD:
                 reader = kind("test")
-                events = [*EVENTS[kind][:index], replaced(event, path, odd)]
+                events = [*EVENTS[kind][:index], replace_at(event, path, odd)]
                 with suppress(CitewireError):
                     for payload in events:
                         for text in reader.feed(frame % json.dumps(payload).encode()):

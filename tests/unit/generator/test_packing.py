@@ -18,7 +18,7 @@ def passage(text: str, number: int = 1, **fields: object) -> pb.Passage:
     return make_passage(chunk_id=number, document_id=number, text=text, **fields)  # type: ignore[arg-type] # fields of many types
 
 
-def labelled(length: int, number: int, file_name: str = "a.txt") -> pb.Passage:
+def labelled_passage(length: int, number: int, file_name: str = "a.txt") -> pb.Passage:
     """A passage whose block has `length` characters, including the label and line ends."""
     frame = len(f"[SOURCE {number}] {file_name}\n\n\n")
     return passage("x" * (length - frame), number, file_name=file_name)
@@ -31,7 +31,7 @@ def test_source_block_is_label_newline_text_blank_line() -> None:
 
 
 def test_exactly_the_cap_fits() -> None:
-    blocks = (labelled(10_000, 1), labelled(10_000, 2), labelled(4_000, 3))
+    blocks = (labelled_passage(10_000, 1), labelled_passage(10_000, 2), labelled_passage(4_000, 3))
     context = pack(blocks, pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
     assert len(context.text) == CAP
     assert [citation.number for citation in context.citations] == [1, 2, 3]
@@ -39,7 +39,12 @@ def test_exactly_the_cap_fits() -> None:
 
 
 def test_one_character_more_ends_the_packing_and_no_smaller_block_is_tried() -> None:
-    blocks = (labelled(10_000, 1), labelled(10_000, 2), labelled(4_001, 3), labelled(50, 4))
+    blocks = (
+        labelled_passage(10_000, 1),
+        labelled_passage(10_000, 2),
+        labelled_passage(4_001, 3),
+        labelled_passage(50, 4),
+    )
     context = pack(blocks, pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
     assert [citation.index for citation in context.citations] == [0, 1]
     assert len(context.text) == 20_000
@@ -48,7 +53,9 @@ def test_one_character_more_ends_the_packing_and_no_smaller_block_is_tried() -> 
 
 
 def test_a_first_block_that_alone_is_too_big_is_cut_to_the_cap() -> None:
-    context = pack((labelled(30_000, 1), labelled(50, 2)), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
+    context = pack(
+        (labelled_passage(30_000, 1), labelled_passage(50, 2)), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP)
+    )
     assert len(context.text) == CAP
     assert context.text.endswith("x\n\n")
     assert len(context.citations[0].text) == CAP - len("[SOURCE 1] a.txt\n\n\n")
@@ -56,13 +63,13 @@ def test_a_first_block_that_alone_is_too_big_is_cut_to_the_cap() -> None:
 
 
 def test_a_first_block_one_over_the_cap_loses_one_character() -> None:
-    context = pack((labelled(CAP + 1, 1),), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
-    assert (len(context.text), len(context.citations[0].text)) == (CAP, len(labelled(CAP + 1, 1).text) - 1)
+    context = pack((labelled_passage(CAP + 1, 1),), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
+    assert (len(context.text), len(context.citations[0].text)) == (CAP, len(labelled_passage(CAP + 1, 1).text) - 1)
     assert [notice.name for notice in context.notices] == ["passage_cut"]
 
 
 def test_a_cap_smaller_than_a_label_packs_nothing() -> None:
-    context = pack((labelled(100, 1),), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=5))
+    context = pack((labelled_passage(100, 1),), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=5))
     assert context.citations == ()
     assert context.text == ""
     assert [notice.name for notice in context.notices] == ["context_trimmed"]

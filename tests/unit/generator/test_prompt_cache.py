@@ -64,26 +64,26 @@ def test_the_conversations_match_their_names(talks: Talks) -> None:
 
 
 def test_the_scripted_caches_follow_the_providers_rules() -> None:
-    def asked(*texts: str) -> dict[str, object]:
+    def request_of(*texts: str) -> dict[str, object]:
         return {"messages": [{"role": "user", "content": text} for text in texts]}
 
     cache, long = Cache(), "word " * LEAST_TOKENS
-    assert cache.openai(asked(long)) == (len(long) // 4 + 1, 0, 0)
-    assert cache.openai(asked(long, "more"))[1] == 1_280  # of 1,281 tokens in common, in steps of 128
-    assert cache.openai(asked("x" + long))[1] == 0
-    assert Cache().openai(asked("short"))[1] == 0
+    assert cache.openai(request_of(long)) == (len(long) // 4 + 1, 0, 0)
+    assert cache.openai(request_of(long, "more"))[1] == 1_280  # of 1,281 tokens in common, in steps of 128
+    assert cache.openai(request_of("x" + long))[1] == 0
+    assert Cache().openai(request_of("short"))[1] == 0
 
-    def marked(*texts: tuple[str, bool]) -> dict[str, object]:
+    def marked_request(*texts: tuple[str, bool]) -> dict[str, object]:
         mark = {"cache_control": {"type": "ephemeral"}}
         return {
             "messages": [{"role": "user", "content": [{"text": text} | (mark if on else {}) for text, on in texts]}]
         }
 
     cache = Cache()
-    _, read, written = cache.anthropic(marked((long, True)))
+    _, read, written = cache.anthropic(marked_request((long, True)))
     assert (read, written > LEAST_TOKENS) == (0, True)
-    assert cache.anthropic(marked((long, False), ("more", True)))[1] == written
-    assert cache.anthropic(marked((long, False), *[("a", False)] * 20, ("b", True)))[1] == 0  # too far back
-    assert cache.anthropic(marked((long, False), ("more", False)))[1] == 0
+    assert cache.anthropic(marked_request((long, False), ("more", True)))[1] == written
+    assert cache.anthropic(marked_request((long, False), *[("a", False)] * 20, ("b", True)))[1] == 0  # too far back
+    assert cache.anthropic(marked_request((long, False), ("more", False)))[1] == 0
     with pytest.raises(ValueError, match="four marks"):
-        cache.anthropic(marked(*[(long, True)] * 5))
+        cache.anthropic(marked_request(*[(long, True)] * 5))

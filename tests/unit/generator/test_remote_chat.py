@@ -26,7 +26,7 @@ KINDS = ("anthropic", "openai", "openai-responses", "ollama", "openai-compatible
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
 
 
-def answering(kind: str, text: str = "Hi") -> Callable[[Exchange], Awaitable[None]]:
+def answer_with(kind: str, text: str = "Hi") -> Callable[[Exchange], Awaitable[None]]:
     if kind == "anthropic":
         usage = {"input_tokens": 5, "output_tokens": 2}
         body: dict[str, Any] = {"type": "message", "content": [{"type": "text", "text": text}], "usage": usage}
@@ -54,7 +54,7 @@ async def drain(provider: ChatProvider, task: ChatTask = TASK) -> End:
 
 
 async def test_the_request_to_anthropic() -> None:
-    async with chat_with("anthropic", answering("anthropic")) as (made, upstream):
+    async with chat_with("anthropic", answer_with("anthropic")) as (made, upstream):
         await drain(made)
     request = upstream.requests[0]
     assert request.path == "/v1/messages"
@@ -71,7 +71,7 @@ async def test_the_request_to_anthropic() -> None:
 
 async def test_the_request_to_openais_responses() -> None:
     history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, "said"))
-    async with chat_with("openai-responses", answering("openai-responses")) as (made, upstream):
+    async with chat_with("openai-responses", answer_with("openai-responses")) as (made, upstream):
         await drain(made, ChatTask("m", (RULES, *history, ASKED), max_completion_tokens=9, temperature=0.5))
     request = upstream.requests[0]
     assert request.path == "/v1/responses"
@@ -94,7 +94,7 @@ async def test_the_request_to_openais_responses() -> None:
 async def test_anthropics_cache_is_for_repeated_parts() -> None:
     history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, LONG))
     cached = {"cache_control": {"type": "ephemeral"}}
-    async with chat_with("anthropic", answering("anthropic")) as (made, upstream):
+    async with chat_with("anthropic", answer_with("anthropic")) as (made, upstream):
         await drain(made, ChatTask("m", (RULES, *history, ASKED)))
         await drain(made, ChatTask("m", (Message(Role.SYSTEM, LONG), ASKED)))
         await drain(made, ChatTask("m", (RULES, Message(Role.USER, LONG))))
@@ -113,7 +113,7 @@ async def test_anthropics_cache_is_for_repeated_parts() -> None:
 
 @pytest.mark.parametrize("kind", ["openai", "openai-responses", "ollama", "anthropic"])
 async def test_a_conversations_cache_key_goes_only_to_providers_that_use_it(kind: str) -> None:
-    async with chat_with(kind, answering(kind)) as (made, upstream):
+    async with chat_with(kind, answer_with(kind)) as (made, upstream):
         for key in ("c-1", "c" * 65, ""):
             await drain(made, ChatTask("m", (ASKED,), cache_key=key))
     keys = [request.body.get("prompt_cache_key") for request in upstream.requests]
@@ -123,14 +123,14 @@ async def test_a_conversations_cache_key_goes_only_to_providers_that_use_it(kind
 
 @pytest.mark.parametrize(("kind", "name"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")])
 async def test_openais_own_models_have_another_name_for_the_limit(kind: str, name: str) -> None:
-    async with chat_with(kind, answering(kind)) as (made, upstream):
+    async with chat_with(kind, answer_with(kind)) as (made, upstream):
         await drain(made)
     assert upstream.requests[0].body[name] == 9
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_answer_in_one_piece_to_a_schema(kind: str) -> None:
-    async with chat_with(kind, answering(kind, '{"yes": true}')) as (made, upstream):
+    async with chat_with(kind, answer_with(kind, '{"yes": true}')) as (made, upstream):
         done = await made.complete(TASK, json_schema=SCHEMA)
         await made.complete(TASK)
     assert done == Completion('{"yes": true}', Usage(5, 0, 2), FinishReason.STOP)
@@ -172,7 +172,7 @@ async def test_nothing_of_the_environment_is_sent(kind: str, monkeypatch: pytest
     for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "HTTP_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for key in (KEY, ""):
-        async with chat_with(kind, answering(kind), key) as (made, upstream):
+        async with chat_with(kind, answer_with(kind), key) as (made, upstream):
             await drain(made)
             await made.complete(TASK)
         for request in upstream.requests:

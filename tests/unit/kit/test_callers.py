@@ -257,17 +257,17 @@ async def test_a_platforms_tokens_are_valid_for_listed_subjects_only(keys: Keys)
     keys.change(lambda issuers: issuers.update({"https://cluster.example": entry}))
     verifier = keys.verifier()
 
-    def projected(subject: str) -> str:
+    def projected_token(subject: str) -> str:
         now = int(time.time())
         claims = {"iss": "https://cluster.example", "aud": ["citewire-retriever"], "sub": subject}
         return jwt.encode({**claims, "iat": now - 10, "exp": now + 3500}, private, "RS256", {"kid": "cluster"})
 
-    nightly = projected("system:serviceaccount:reports:nightly")
+    nightly = projected_token("system:serviceaccount:reports:nightly")
     assert await verifier.verify(nightly, SEARCH, None) == Tenant("acme", "reports", "basic")
     with expect_refusal(Code.PERMISSION_DENIED, "may not call this method"):
         await verifier.verify(nightly, DELETE, None)
     with expect_refusal(Code.PERMISSION_DENIED, "subject isn't one"):
-        await verifier.verify(projected("system:serviceaccount:reports:default"), SEARCH, None)
+        await verifier.verify(projected_token("system:serviceaccount:reports:default"), SEARCH, None)
 
 
 async def test_keys_are_replaced_while_calls_go_on(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:

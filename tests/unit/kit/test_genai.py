@@ -26,7 +26,7 @@ from citewire_kit.tracing import capture_content
 
 
 @pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(genai, "_tracer", provider.get_tracer("test"))
@@ -51,9 +51,9 @@ def call_a_model() -> None:
         span.record_counts(retrieval_passages=5)
 
 
-def test_the_attributes_of_a_call(exported: InMemorySpanExporter) -> None:
+def test_the_attributes_of_a_call(exporter: InMemorySpanExporter) -> None:
     call_a_model()
-    span = only_span(exported)
+    span = only_span(exporter)
     assert (span.name, span.kind) == ("chat gpt", SpanKind.CLIENT)
     attributes = dict(span.attributes or {})
     waited = attributes.pop("gen_ai.response.time_to_first_chunk")
@@ -75,20 +75,20 @@ def test_the_attributes_of_a_call(exported: InMemorySpanExporter) -> None:
     assert not span.events
 
 
-def test_content_is_recorded_on_request(exported: InMemorySpanExporter) -> None:
+def test_content_is_recorded_on_request(exporter: InMemorySpanExporter) -> None:
     capture_content(on=True)
     call_a_model()
-    attributes = only_span(exported).attributes or {}
+    attributes = only_span(exporter).attributes or {}
     asked = json.loads(str(attributes["gen_ai.input.messages"]))
     assert asked == [{"role": "user", "parts": [{"type": "text", "content": "a secret question"}]}]
     assert "a secret answer" in str(attributes["gen_ai.output.messages"])
 
 
 @pytest.mark.parametrize("operation", get_args(Operation))
-def test_every_call_of_a_chat_has_its_conversation(exported: InMemorySpanExporter, operation: Operation) -> None:
+def test_every_call_of_a_chat_has_its_conversation(exporter: InMemorySpanExporter, operation: Operation) -> None:
     with use_call_context(CallContext("grounded", "e", "c7")), model_span(operation, provider="p", model="m"):
         pass
-    assert (only_span(exported).attributes or {})["gen_ai.conversation.id"] == "c7"
+    assert (only_span(exporter).attributes or {})["gen_ai.conversation.id"] == "c7"
 
 
 def test_names_are_those_of_the_conventions() -> None:
@@ -104,12 +104,12 @@ def test_names_are_those_of_the_conventions() -> None:
 
 
 @pytest.mark.parametrize("content", [False, True])
-def test_a_searchs_content_is_recorded_only_on_request(exported: InMemorySpanExporter, *, content: bool) -> None:
+def test_a_searchs_content_is_recorded_only_on_request(exporter: InMemorySpanExporter, *, content: bool) -> None:
     capture_content(on=content)
     with model_span("retrieval") as span:
         span.record_search("a secret question", 5)
         span.record_documents([(7, 0.5), (8, None)])
-    attributes = dict(only_span(exported).attributes or {})
+    attributes = dict(only_span(exporter).attributes or {})
     assert (attributes["gen_ai.operation.name"], attributes["gen_ai.retrieval.top_k"]) == ("retrieval", 5)
     assert attributes.get("gen_ai.retrieval.query.text") == ("a secret question" if content else None)
     documents = json.loads(str(attributes.get("gen_ai.retrieval.documents", "[]")))
@@ -127,10 +127,10 @@ ERRORS = pytest.mark.parametrize(
 
 
 @ERRORS
-def test_an_error_is_its_class(exported: InMemorySpanExporter, error: BaseException, kind: str) -> None:
+def test_an_error_is_its_class(exporter: InMemorySpanExporter, error: BaseException, kind: str) -> None:
     with pytest.raises(type(error)), model_span("retrieval"):
         raise error
-    span = only_span(exported)
+    span = only_span(exporter)
     assert (span.name, span.kind) == ("retrieval", SpanKind.INTERNAL)
     assert (span.attributes or {})["error.type"] == kind
     assert span.status.status_code is StatusCode.ERROR
@@ -147,19 +147,19 @@ def calls_measured(model: str, error_type: str) -> float | None:
     return REGISTRY.get_sample_value("gen_ai_client_operation_duration_seconds_count", labels)
 
 
-def test_a_call_is_measured(exported: InMemorySpanExporter) -> None:
+def test_a_call_is_measured(exporter: InMemorySpanExporter) -> None:
     init_model(provider="openai", model="measured", operation="rerank")
     with measured_call("rerank", provider="openai", model="measured") as span:
         span.record_usage(7)
-    assert (only_span(exported).attributes or {})["gen_ai.usage.input_tokens"] == 7
+    assert (only_span(exporter).attributes or {})["gen_ai.usage.input_tokens"] == 7
     assert calls_measured("measured", "") == 1
 
 
 @ERRORS
-def test_a_call_that_fails_is_measured_as_such(exported: InMemorySpanExporter, error: BaseException, kind: str) -> None:
+def test_a_call_that_fails_is_measured_as_such(exporter: InMemorySpanExporter, error: BaseException, kind: str) -> None:
     init_model(provider="openai", model=f"measured-{kind}", operation="rerank")
     with pytest.raises(type(error)), measured_call("rerank", provider="openai", model=f"measured-{kind}"):
         raise error
-    assert (only_span(exported).attributes or {})["error.type"] == kind
+    assert (only_span(exporter).attributes or {})["error.type"] == kind
     assert calls_measured(f"measured-{kind}", kind) == 1
     assert calls_measured(f"measured-{kind}", "") == 0

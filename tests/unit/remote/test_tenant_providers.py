@@ -93,14 +93,14 @@ async def test_key_and_address_cannot_be_swapped() -> None:
 
 
 async def test_a_test_call_reports_the_providers_answer() -> None:
-    async def refused(opened: TenantProvider) -> None:
+    async def refuse(opened: TenantProvider) -> None:
         assert opened.api_key == CANARY
         raise FailedPrecondition("the provider refused the key", reason="PROVIDER_AUTH", metadata={"status": "401"})
 
     async def works(_: TenantProvider) -> pb.EmbeddingSpace:
         return pb.EmbeddingSpace(model="m", revision="r", dimensions=1536)
 
-    sealed, report = await seal(ANA, SPEC, refused)
+    sealed, report = await seal(ANA, SPEC, refuse)
     assert sealed.sealed_key
     assert (report.tried, report.ok, report.reason, report.status) == (True, False, "PROVIDER_AUTH", 401)
     assert report.text == "The provider refused the key."

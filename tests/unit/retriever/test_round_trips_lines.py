@@ -21,7 +21,7 @@ Headings = Callable[[list[str]], Iterable[tuple[int, int, str]]]
 def in_lines(headings: Headings | None = None, encoding: str = "utf-8") -> Taken:
     """Takes the lines of a place, and checks that the chunk's section has the headings above them."""
 
-    def taken(data: bytes, chunk: Chunk) -> str:
+    def take(data: bytes, chunk: Chunk) -> str:
         lines = data.decode(encoding).split("\n")
         if headings is not None:
             path: dict[int, str] = {}
@@ -31,7 +31,7 @@ def in_lines(headings: Headings | None = None, encoding: str = "utf-8") -> Taken
             assert chunk.section == " > ".join(path.values()), chunk.place
         return "\n".join(lines[chunk.place.start_line - 1 : chunk.place.end_line])
 
-    return taken
+    return take
 
 
 def wrap_paragraph(choices: random.Random, text: str, before: str = "") -> str:
@@ -123,7 +123,7 @@ def made_settings(prose: Prose) -> str:
     return f"{settings()}\n\n" + "\n".join(f"[{prose.name()}.{prose.name()}]\n{settings()}\n" for _ in range(12))
 
 
-def bracketed(lines: list[str]) -> Iterable[tuple[int, int, str]]:
+def bracketed_headings(lines: list[str]) -> Iterable[tuple[int, int, str]]:
     return [(number, 1, line.strip("[]")) for number, line in enumerate(lines, start=1) if line.startswith("[")]
 
 
@@ -175,7 +175,7 @@ def after_signs(sign: str) -> Headings:
     ]
 
 
-def underlined(lines: list[str]) -> Iterable[tuple[int, int, str]]:
+def underlined_headings(lines: list[str]) -> Iterable[tuple[int, int, str]]:
     for number, (line, below) in enumerate(pairwise(lines), start=1):
         if len(below) == 30 and below == below[0] * 30:
             yield number, "=-~".index(below[0]) + 1, line
@@ -183,11 +183,11 @@ def underlined(lines: list[str]) -> Iterable[tuple[int, int, str]]:
 
 MADE: dict[str, tuple[Callable[[Prose], str], str, Headings | None]] = {
     "a.md": (made_markdown, "utf-8", after_signs("#")),
-    "a.rst": (made_rst, "utf-8", underlined),
+    "a.rst": (made_rst, "utf-8", underlined_headings),
     "a.adoc": (made_adoc, "utf-8", after_signs("=")),
     "a.org": (made_org, "utf-8", after_signs("*")),
-    "a.toml": (made_settings, "utf-8", bracketed),
-    "a.ini": (made_settings, "utf-8", bracketed),
+    "a.toml": (made_settings, "utf-8", bracketed_headings),
+    "a.ini": (made_settings, "utf-8", bracketed_headings),
     "a.py": (made_python, "utf-8", None),
     "a.go": (made_go, "utf-8", None),
     "a.kt": (made_kotlin, "utf-8", None),
@@ -225,7 +225,7 @@ def test_rows_of_a_table_are_at_their_lines(name: str, before: list[str], after:
     rows = [f"| {prose.name()} | {prose.sentence('Arabic', 'Chinese', 'German')}{end}" for _ in range(60)]
     text = "\n".join([*before, *rows, *after])
 
-    def taken(data: bytes, chunk: Chunk) -> str:
+    def take(data: bytes, chunk: Chunk) -> str:
         lines = data.decode().split("\n")[chunk.place.start_line - 1 : chunk.place.end_line]
         names = ["Name", "Größe"]
         return "\n".join(
@@ -234,7 +234,7 @@ def test_rows_of_a_table_are_at_their_lines(name: str, before: list[str], after:
             for name, cell in zip(names, line.strip("| ").split(" | "), strict=False)
         )
 
-    assert check(text.encode(), name, taken, by_line) >= 2 * len(rows)
+    assert check(text.encode(), name, take, by_line) >= 2 * len(rows)
 
 
 def test_code_is_in_the_class_that_its_section_names(proof: ProofScale) -> None:
@@ -257,7 +257,7 @@ def test_code_is_in_the_class_that_its_section_names(proof: ProofScale) -> None:
 def test_a_place_that_is_a_line_off_is_detected(proof: ProofScale) -> None:
     data = made_markdown(Prose(proof.random())).encode()
 
-    def moved(chunk: Chunk) -> list[Chunk]:
+    def move(chunk: Chunk) -> list[Chunk]:
         lines = by_line(chunk)
         for line in lines:
             line.place.start_line += 1
@@ -265,4 +265,4 @@ def test_a_place_that_is_a_line_off_is_detected(proof: ProofScale) -> None:
         return lines
 
     with pytest.raises(AssertionError):
-        check(data, "a.md", in_lines(), moved)
+        check(data, "a.md", in_lines(), move)

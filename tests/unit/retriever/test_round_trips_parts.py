@@ -109,12 +109,12 @@ def made_sheet(delimiter: str) -> Callable[[Prose], bytes]:
 
 
 def from_sheet(delimiter: str) -> Taken:
-    def taken(data: bytes, chunk: Chunk) -> str:
+    def take(data: bytes, chunk: Chunk) -> str:
         rows = list(csv.reader(io.StringIO(data.decode(), newline=""), delimiter=delimiter))
         cells = zip(rows[0], rows[chunk.place.row - 1], strict=True)
         return "\n".join(f"{name}: {cell}" for name, cell in cells)
 
-    return taken
+    return take
 
 
 def made_subtitles(mark: str, start: str) -> Callable[[Prose], bytes]:

@@ -67,13 +67,13 @@ def read_path(root: object, path: str) -> tuple[list[str], object]:
 def at_path(read: Callable[[bytes], object]) -> Taken:
     """Takes the value at a path as `name: value`, with each name that may be shown; headings are its keys."""
 
-    def taken(data: bytes, chunk: Chunk) -> str:
+    def take(data: bytes, chunk: Chunk) -> str:
         names, value = read_path(read(data), chunk.place.record_path)
         shown = _shown(value)
         ways = [re.sub(r"\.\[(\d+)\]", r"[\1]", ".".join(names[start:])) for start in range(len(names))]
         return "\n".join([shown, *_numbers(chunk), *(f"{way}: {shown}" for way in ways)])
 
-    return taken
+    return take
 
 
 def _numbers(chunk: Chunk) -> list[str]:
@@ -211,10 +211,10 @@ def test_a_wrong_path_is_detected(proof: ProofScale) -> None:
     data = made_json(Prose(random.Random(proof.seed)))
     original = at_path(json.loads)
 
-    def moved(data: bytes, chunk: Chunk) -> str:
+    def move(data: bytes, chunk: Chunk) -> str:
         number = re.sub(r"orders\[(\d+)", lambda match: f"orders[{(int(match[1]) + 1) % 12}", chunk.place.record_path)
         chunk.place.record_path = number
         return original(data, chunk)
 
     with pytest.raises((AssertionError, KeyError, IndexError, TypeError)):
-        check(data, "a.json", moved)
+        check(data, "a.json", move)

@@ -208,7 +208,7 @@ def test_only_the_computed_number_is_supported_by_the_text() -> None:
         assert [translation.verdict for translation in verify(sentence, [Passage(text)]).citations] == [verdict]
 
 
-def filled(query: pb.TableQuery, question: str = "Which region sells best?") -> pb.ComputedAnswer:
+def computed_for(query: pb.TableQuery, question: str = "Which region sells best?") -> pb.ComputedAnswer:
     out = io.StringIO()
     csv.writer(out).writerows([HEADER, *ROWS])
     tables = read_tables(out.getvalue().encode(), "Orders.csv", "text/csv", ParseLimits(), None)
@@ -222,25 +222,29 @@ def test_a_models_query_is_computed_and_the_text_says_who_wrote_it() -> None:
         order_by=[pb.TableOrder(index=2, descending=True)],
         limit=1,
     )
-    computed = filled(query)
+    computed = computed_for(query)
     assert computed.text.splitlines() == [
         "Sum of Revenue by Region; ordered by sum of Revenue, greatest first: North: 40.75.",
         "Computed from rows 2–6 of Orders.csv; a model wrote the query.",
     ]
     assert (computed.place.row, computed.place.end_row) == (2, 6)
-    assert filled(query, "Welche Region hat den höchsten Umsatz?").text.splitlines()[1].endswith("Modell geschrieben.")
+    assert (
+        computed_for(query, "Welche Region hat den höchsten Umsatz?")
+        .text.splitlines()[1]
+        .endswith("Modell geschrieben.")
+    )
 
 
 def test_a_models_query_that_matches_nothing_or_does_not_fit_gives_no_number() -> None:
     total = pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Revenue")
     west = pb.TableFilter(column="Region", op=pb.TABLE_OPERATOR_EQ, values=["West"])
-    assert filled(pb.TableQuery(aggregates=[total], filters=[west])) == pb.ComputedAnswer()
+    assert computed_for(pb.TableQuery(aggregates=[total], filters=[west])) == pb.ComputedAnswer()
     for wrong in (
         pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Region")]),
         pb.TableQuery(aggregates=[total], group_by=[pb.TableGroup(column="Country")]),
     ):
         with pytest.raises(TableQueryError) as error:
-            filled(wrong)
+            computed_for(wrong)
         assert error.value.field
 
 

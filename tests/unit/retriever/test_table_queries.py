@@ -32,11 +32,11 @@ def ask() -> Iterator[Ask]:
     """Returns a function that queries a file with the engine."""
     with connect() as connection:
 
-        def asked(data: bytes, name: str, query: pb.TableQuery) -> pb.TableAnswer:
+        def run_query(data: bytes, name: str, query: pb.TableQuery) -> pb.TableAnswer:
             connection.execute("DROP TABLE IF EXISTS whole")  # in the service, each call has its own database
             return answer(connection, read_tables(data, name, "", ParseLimits(), used_names(query)), query)
 
-        yield asked
+        yield run_query
 
 
 def csv_table(*lines: str) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from scripts.client_table import CLIENTS, PAGE, ROOT, Row, page, read_rows, version_of
 
 
-def written(folder: Path, text: str) -> Path:
+def write_test_file(folder: Path, text: str) -> Path:
     path = folder / "test_some.py"
     path.write_text(f"import pytest\n\n{text}\ndef test_it(): ...\n")
     return path
@@ -26,7 +26,7 @@ def test_every_client_of_the_list_is_tested_at_a_known_version() -> None:
 
 def test_markers_are_rows_in_the_order_of_the_clients(tmp_path: Path) -> None:
     marks = ['@pytest.mark.client("mcp", "tools")', '@pytest.mark.client("openai", "n", refused="n: must be 1")']
-    path = written(tmp_path, "\n".join([*marks, marks[0]]))
+    path = write_test_file(tmp_path, "\n".join([*marks, marks[0]]))
     assert read_rows(tmp_path) == [Row("openai", "n", "n: must be 1", path), Row("mcp", "tools", "", path)]
 
 
@@ -40,6 +40,6 @@ def test_markers_are_rows_in_the_order_of_the_clients(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_marker_is_named(tmp_path: Path, mark: str, message: str) -> None:
-    written(tmp_path, f"@pytest.mark.{mark}")
+    write_test_file(tmp_path, f"@pytest.mark.{mark}")
     with pytest.raises(ValueError, match=message):
         read_rows(tmp_path)

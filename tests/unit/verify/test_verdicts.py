@@ -244,13 +244,13 @@ def test_numbers_are_read_by_value(text: str, values: list[tuple[float, ...]]) -
 
 
 def test_a_number_may_be_rounded_to_fewer_digits() -> None:
-    def claimed(text: str) -> Quantity:
+    def quantity_of(text: str) -> Quantity:
         return find_numbers(text)[0]
 
-    assert rounds_to(3_512_456, claimed("3.5 million"))
-    assert not rounds_to(3_512_456, claimed("3.6 million"))
-    assert not rounds_to(2015, claimed("2016"))
-    assert not rounds_to(14, claimed("10"))
+    assert rounds_to(3_512_456, quantity_of("3.5 million"))
+    assert not rounds_to(3_512_456, quantity_of("3.6 million"))
+    assert not rounds_to(2015, quantity_of("2016"))
+    assert not rounds_to(14, quantity_of("10"))
 
 
 def test_the_weights_are_usable() -> None:
