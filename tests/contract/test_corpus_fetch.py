@@ -50,7 +50,7 @@ async def site() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-async def test_a_file_is_fetched_and_keeps_where_it_came_from(me: Caller, site: str) -> None:
+async def test_a_file_is_fetched_and_stored_with_its_address(me: Caller, site: str) -> None:
     document = await me.upload(pb.UploadHeader(source_url=f"{site}/old?year=2026", collection="Web", tags=["t"]))
     assert (document.file_name, document.media_type) == ("Bericht 2026.pdf", "application/pdf")
     assert (document.url, document.collection, list(document.tags)) == (f"{site}/old?year=2026", "Web", ["t"])

@@ -216,7 +216,7 @@ async def test_preparing_the_live_space_ends_the_preparation(stack: Stack, new: 
     assert [space.space for space in await stack.list()] == [OLD]
 
 
-async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> None:
+async def test_a_space_without_a_model_is_never_registered(stack: Stack) -> None:
     document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
         await stack.harness.until(document_id, "ready")

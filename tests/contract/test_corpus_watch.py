@@ -84,7 +84,7 @@ async def test_a_watch_polls_if_no_notification_comes(database: Database, owner:
                 assert (await anext(responses)).document.status == pb.DOCUMENT_STATUS_READY
 
 
-async def test_a_watcher_that_leaves_is_forgotten(me: Caller) -> None:
+async def test_a_watcher_that_leaves_is_removed(me: Caller) -> None:
     document = await me.put()
     request = pb.WatchDocumentRequest(document_id=document.document_id)
     with use_tenant(MINE):

@@ -188,7 +188,7 @@ async def test_texts_are_read_once_for_each_organisation(tmp_path: Path) -> None
     assert responses[0].results == responses[1].results
 
 
-async def test_a_provider_that_takes_too_long_leaves_the_order_as_it_was() -> None:
+async def test_a_provider_that_takes_too_long_leaves_the_order_unchanged() -> None:
     async with serve() as running, rerank_upstream("vllm") as upstream:
         sealed = await running.seal(upstream)
         upstream.stall = True

@@ -99,7 +99,7 @@ async def test_the_fallback_comes_before_the_callers_deadline() -> None:
     assert decision.reason == in_time
 
 
-async def test_rules_where_there_is_no_model() -> None:
+async def test_rules_without_a_model() -> None:
     async with running_generator() as running:
         decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="Hello!"), timeout=5)
         asked = pb.AssessRequest(question="How long?", answer="Refunds take 14 days.", passages=PASSAGES)

@@ -161,7 +161,7 @@ async def test_only_numbers_in_the_context_are_citations(answer: str, cited: lis
     assert (markers("cited"), markers("invalid")) == (before[0] + 2 * len(cited), before[1] + 2 * invalid)
 
 
-async def test_invalid_markers_are_removed_where_the_policy_says_so() -> None:
+async def test_invalid_markers_are_removed_if_the_policy_says_so() -> None:
     async with serve() as running:
         for pieces in (("It is 5 [ref:9], [2] **[7]**.",), tuple("It is 5 [ref:9], [2] **[7]**.")):
             shown = await running.answer(pb.MARKER_STYLE_REF, *pieces, remove_invalid=True)
@@ -169,7 +169,7 @@ async def test_invalid_markers_are_removed_where_the_policy_says_so() -> None:
             assert (list(shown.completed.cited_numbers), shown.completed.invalid_markers) == ([2], 2)
 
 
-async def test_a_marker_that_is_complete_where_the_answer_breaks_off_is_sent() -> None:
+async def test_a_complete_marker_at_the_end_of_an_interrupted_answer_is_sent() -> None:
     async with serve() as running:
         running.model.script = ["It is 5", " [1]", Unavailable("gone", reason="PROVIDER_STREAM_BROKEN")]
         asked = pb.GenerateRequest(question="What?", passages=PASSAGES)

@@ -136,7 +136,7 @@ async def test_the_services_are_asked_as_the_profile_says(gateway: Gateway) -> N
     assert asked.policy.ask_back
 
 
-async def test_all_documents_are_searched_where_none_is_selected(gateway: Gateway) -> None:
+async def test_all_documents_are_searched_if_none_is_selected(gateway: Gateway) -> None:
     await gateway.stream("/v1/chat", QUESTION)
     assert not gateway.fakes.retriever.searches[0].scope.HasField("selection")
 
@@ -164,7 +164,7 @@ async def test_a_chat_that_is_not_stored_leaves_no_conversation(gateway: Gateway
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(1,)]
 
 
-async def test_without_a_stream_it_is_one_body(gateway: Gateway) -> None:
+async def test_without_a_stream_the_answer_is_one_body(gateway: Gateway) -> None:
     response = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False})
     assert response.status_code == 200
     body = response.json()

@@ -203,7 +203,7 @@ async def test_guessed_keys_stop_at_the_gateway_and_lock_nobody_out(
         refused = next(answer for answer in answers if answer.status_code == 429)
         assert refused.json()["limit"] == "failed-keys-address"
         assert int(refused.headers["retry-after"]) >= 1
-        # A key that has worked before goes on working from the attacker's address, other addresses are counted apart,
+        # A key that has worked before still works from the attacker's address, other addresses are counted separately,
         # and an address that the client itself puts into the header doesn't replace the one that the proxy adds.
         assert (await ask(ana, "203.0.113.7")).status_code == 200
         assert (await ask(late, "203.0.113.8")).status_code == 200

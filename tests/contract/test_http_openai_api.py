@@ -1,4 +1,4 @@
-"""What untouched clients see: OpenAI's own client library streams, reads annotations, embeds and lists models."""
+"""OpenAI's API: streams, annotations, embeddings, lists of models, and reranking."""
 
 from __future__ import annotations
 

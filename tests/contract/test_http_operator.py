@@ -70,9 +70,7 @@ async def operations(here: Installation) -> list[tuple[str, str, bool]]:
     ]
 
 
-async def test_operators_and_members_are_kept_apart_on_every_route(
-    here: Installation, subtests: pytest.Subtests
-) -> None:
+async def test_operators_and_members_are_separate_on_every_route(here: Installation, subtests: pytest.Subtests) -> None:
     listed = await operations(here)
     assert sum(operators for *_, operators in listed) >= 14
     assert len(listed) > 80

@@ -64,7 +64,7 @@ async def test_the_problem_lists_the_known_parameters(gateway: Gateway) -> None:
     assert "it takes page_size, page_token, q" in response.json()["detail"]
 
 
-async def test_a_parameter_that_comes_twice_is_refused(gateway: Gateway) -> None:
+async def test_a_repeated_parameter_is_refused(gateway: Gateway) -> None:
     response = await gateway.http.get("/v1/documents?page_size=1&page_size=2")
     assert (response.status_code, fields_of(response.json())) == (422, ["page_size"])
 
@@ -114,7 +114,7 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_a_completion_cannot_honour_is_refused(gateway: Gateway, name: str) -> None:
+async def test_unsupported_parameters_of_completions_are_refused(gateway: Gateway, name: str) -> None:
     response = await gateway.http.post("/v1/chat/completions", json={**COMPLETION, name: REFUSED[name]})
     assert response.status_code == 422, response.text
     (field,) = fields_of(response.json())
@@ -155,7 +155,7 @@ async def test_a_named_rerank_model_is_used(gateway: Gateway) -> None:
     assert gateway.fakes.embedder.reranked[-1].model == "rerank-v4"
 
 
-async def test_conversations_are_searched_and_come_in_pages(gateway: Gateway) -> None:
+async def test_conversations_are_searched_and_listed_in_pages(gateway: Gateway) -> None:
     for question in ("Which meal did I save?", "What grew?", "Another MEAL, please?", "A meal for two?"):
         await gateway.http.post("/v1/chat", json={"question": question})
     listed = (await gateway.http.get("/v1/conversations", params={"q": "meal", "page_size": 2})).json()
@@ -247,7 +247,7 @@ LOOKED_UP = [
 ]
 
 
-async def test_short_lists_come_in_pages_and_are_searched(gateway: Gateway) -> None:
+async def test_short_lists_are_searched_and_listed_in_pages(gateway: Gateway) -> None:
     await fill(gateway)
     roles = (corpus_pb2.SPACE_ROLE_LIVE, corpus_pb2.SPACE_ROLE_NEXT, corpus_pb2.SPACE_ROLE_PREVIOUS)
     gateway.fakes.corpus.spaces = [

@@ -230,7 +230,7 @@ async def test_a_response_with_store_false_is_not_stored(gateway: Gateway, clien
     assert again.conversation == first.conversation
 
 
-async def test_items_are_a_conversation_and_an_answer_comes_back_as_it_was(
+async def test_items_are_a_conversation_and_an_answer_can_be_sent_back_unchanged(
     gateway: Gateway, client: openai.AsyncOpenAI
 ) -> None:
     first = await client.responses.create(model="documents", input=QUESTION, tools=SEARCH, store=False)

@@ -213,7 +213,7 @@ async def test_bad_searches(gateway: Gateway, subtests: pytest.Subtests) -> None
             assert field in [None, *(error["field"] for error in response.json()["errors"])]
 
 
-async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway) -> None:
+async def test_an_empty_selection_finds_nothing_without_any_call(gateway: Gateway) -> None:
     response = await gateway.http.post("/v1/search", json={"query": "x", "document_ids": []})
     assert response.json() == {"results": [], "off_topic": False, "mode": "hybrid", "usage": {"embedding_tokens": 0}}
     assert gateway.fakes.embedder.requests == []

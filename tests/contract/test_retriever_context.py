@@ -105,7 +105,7 @@ async def test_a_large_item_takes_several_messages(me: Caller, corpus: CorpusRow
     assert [sum(chunk.HasField("metadata") for chunk in item) for item in items] == [69, 69, 69]
 
 
-async def test_attached_items_are_exactly_what_is_read(me: Caller, corpus: CorpusRows) -> None:
+async def test_exactly_the_attached_items_are_read(me: Caller, corpus: CorpusRows) -> None:
     ids = [
         corpus.add(NewDocument("acme", chunks(1), title=str(day), created_at=START + timedelta(days=day)))[0]
         for day in range(5)

@@ -141,7 +141,7 @@ async def test_scopes_limit_a_lexical_search(me: Caller, corpus: CorpusRows) -> 
         assert (refused.value.code, refused.value.metadata["document_ids"]) == (Code.NOT_FOUND, str(foreign))
 
 
-async def test_a_document_counts_once_if_documents_are_wanted(me: Caller, corpus: CorpusRows) -> None:
+async def test_a_document_counts_once_if_results_are_grouped_by_document(me: Caller, corpus: CorpusRows) -> None:
     put(corpus, "measles and mumps and others", "measles", title="a")
     put(corpus, "measles in gardens", title="b")
     put(corpus, "nothing of it", title="c")
@@ -153,7 +153,7 @@ async def test_a_document_counts_once_if_documents_are_wanted(me: Caller, corpus
     assert len(await words(me, "measles", top_k=1)) == 1
 
 
-async def test_nothing_is_found_where_no_word_is_known(me: Caller, corpus: CorpusRows) -> None:
+async def test_nothing_is_found_if_no_term_is_known(me: Caller, corpus: CorpusRows) -> None:
     assert await words(me, "measles") == []  # an organisation without documents
     put(corpus, "gardens")
     for query in ("measles", "?!", "…"):

@@ -87,7 +87,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("by_graph", [False, True])
-async def test_every_search_finds_what_is_valid(database: Database, rows: CorpusRows, by_graph: bool) -> None:
+async def test_every_search_finds_valid_documents(database: Database, rows: CorpusRows, by_graph: bool) -> None:
     ids = put(rows)
     put(rows, "other")
     # With scans limited to zero rows, every search uses the graph or the term index.
@@ -105,7 +105,7 @@ async def test_every_search_finds_what_is_valid(database: Database, rows: Corpus
             assert await titles_of(me, past, **fields) == {"always", "expired", "over"}, way
 
 
-async def test_contexts_plans_and_lists_show_what_is_valid(me: Caller, rows: CorpusRows) -> None:
+async def test_contexts_plans_and_lists_show_valid_documents(me: Caller, rows: CorpusRows) -> None:
     put(rows)
     for scope, titles in (
         (pb.Scope(), {"always", "now"}),

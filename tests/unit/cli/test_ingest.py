@@ -232,7 +232,7 @@ def test_update_from_any_folder_finds_the_document(
     assert all(name in library.names() for name in expected), "the names must not change"
 
 
-def test_two_folders_with_the_same_names_are_kept_apart(library: FakeLibrary, run: Run, tmp_path: Path) -> None:
+def test_two_folders_with_the_same_names_are_separate(library: FakeLibrary, run: Run, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "README.md").write_text(name)
@@ -240,7 +240,7 @@ def test_two_folders_with_the_same_names_are_kept_apart(library: FakeLibrary, ru
     assert library.names() == ["one/README.md", "two/README.md"]
 
 
-def test_document_that_was_deleted_comes_back(library: FakeLibrary, run: Run, folder: Path) -> None:
+def test_deleted_document_is_uploaded_again(library: FakeLibrary, run: Run, folder: Path) -> None:
     assert run("ingest", str(folder / "b.md")).exit_code == 0
     library.documents.clear()
     assert run("ingest", str(folder / "b.md")).exit_code == 0

@@ -74,7 +74,7 @@ def test_run_file_counts_only_while_the_folder_is_held(layout: Layout) -> None:
         assert layout.read_run() is None
 
 
-def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CliError, match="CITEWIRE_DATA_DIR"):
         Layout(tmp_path / "file" / "data").create()

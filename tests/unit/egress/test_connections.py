@@ -1,4 +1,4 @@
-"""Both HTTP clients refuse what the policy refuses, at the connection itself."""
+"""Both HTTP clients apply the policy at the connection itself."""
 
 import asyncio
 import socket

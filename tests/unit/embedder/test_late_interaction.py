@@ -201,7 +201,7 @@ def test_max_sim_by_hand() -> None:
     assert max_sim(query, document) == pytest.approx((1 + 0.8) / 2)
 
 
-def test_batches_hold_all_texts_once_within_their_limits() -> None:
+def test_batches_contain_each_text_once_within_their_limits() -> None:
     lengths = [5, 250, 1, 100, 99, 98, 256, 256, 256, 256, *[3] * 40]
     result = batches(lengths, 768)
     assert sorted(index for batch in result for index in batch) == list(range(len(lengths)))

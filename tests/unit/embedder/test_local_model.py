@@ -196,7 +196,7 @@ async def test_int8_of_an_onnx_export_is_refused(tmp_path: Path) -> None:
         LocalModel("tiny", read_directory(tmp_path), precision=Precision.INT8, threads=1)
 
 
-async def test_an_onnx_file_that_is_not_one_is_refused(tmp_path: Path) -> None:
+async def test_an_invalid_onnx_file_is_refused(tmp_path: Path) -> None:
     write_export(tmp_path, pooled_inside=False)
     (tmp_path / "onnx" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(StartupError, match="can't load the model"):

@@ -198,7 +198,9 @@ def test_documents_already_in_the_library(
     assert "has the id, file name or title 'Zoo'" in missing.stderr
 
 
-def test_a_collection_goes_with_sets_without_a_corpus(run: Run, gateway: FakeGateway, squad: Path, beir: Path) -> None:
+def test_a_collection_is_only_for_sets_without_a_corpus(
+    run: Run, gateway: FakeGateway, squad: Path, beir: Path
+) -> None:
     assert "has its own documents" in run("eval", str(squad), "--collection", "x").stderr
     (beir / "corpus.jsonl").unlink()
     done = run("eval", str(beir))

@@ -267,7 +267,7 @@ def test_calibration_holds_on_every_set() -> None:
     assert {"relevance", "answerable", "dense_weight", "notes"} <= report.keys()
 
 
-def test_without_scores_nothing_is_made_up() -> None:
+def test_without_scores_nothing_is_derived() -> None:
     derived = calibrate(Run((), {}), [], keep=0.99)
     assert [name for name in THRESHOLDS if name in derived] == []
 

@@ -260,7 +260,7 @@ async def test_a_continued_conversation_has_its_stored_history(harness: Pipeline
     assert list(harness.generator.requests[0].history) == history
 
 
-async def test_no_history_where_the_profile_has_none(harness: PipelineHarness) -> None:
+async def test_no_history_if_the_profile_has_none(harness: PipelineHarness) -> None:
     messages = (chat_message("user", "Who?"), chat_message("assistant", "Ada."), chat_message("user", "What?"))
     await harness.events(DOCUMENTS, messages=messages)
     assert not harness.generator.requests[0].history

@@ -59,7 +59,7 @@ def text_of(events: Sequence[object]) -> str:
     return "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
 
 
-async def test_each_prompt_begins_like_the_one_before() -> None:
+async def test_each_prompt_begins_like_the_last() -> None:
     talk = Conversation()
     for turn, passages in enumerate([(1, 2, 3), (2, 4), (4, 2), (5,), ()]):
         await talk.ask(f"Question {turn}?", passages)

@@ -64,7 +64,7 @@ TEXTS = st.text(alphabet="ab .!?\n語é[]ref:1", max_size=400)
 
 
 @given(st.lists(st.tuples(st.sampled_from([Role.USER, Role.ASSISTANT]), TEXTS), max_size=12), st.integers(0, 600))
-def test_a_budget_holds(history: list[tuple[Role, str]], tokens: int) -> None:
+def test_a_budget_is_never_exceeded(history: list[tuple[Role, str]], tokens: int) -> None:
     messages = tuple(Message(role, text) for role, text in history)
     for shorten in (True, False):
         fitted = fit_history(messages, tokens, shorten=shorten)

@@ -23,7 +23,7 @@ def delta(content: object = None, reason: str | None = None, **fields: object) -
     return event(choices=[{"index": 0, "delta": {"content": content, **fields}, "finish_reason": reason}])
 
 
-def test_a_missing_done_is_no_error_and_done_alone_is_an_end() -> None:
+def test_a_missing_done_is_no_error_and_a_single_done_is_an_end() -> None:
     shown, reader = read([delta("a"), delta(reason="stop")])
     assert (shown, reader.done, reader.finish_reason) == ("a", False, FinishReason.STOP)
     shown, reader = read([delta("a"), b"data: [DONE]\n\n"])

@@ -85,7 +85,7 @@ def test_token_budget_uses_the_passages_counts() -> None:
 
 @pytest.mark.parametrize("tokens", [28_500, 148_500])
 @pytest.mark.parametrize("layout", pb.ContextFormat.values()[1:])
-def test_a_librarys_budget_holds_labels_included(layout: pb.ContextFormat, tokens: int) -> None:
+def test_a_librarys_budget_includes_labels(layout: pb.ContextFormat, tokens: int) -> None:
     ones = tuple(
         passage(f"Item {number}.", number, title=f"Item {number}", token_count=150 + number % 251)
         for number in range(1, 1_001)

@@ -37,7 +37,7 @@ def end(status: str = "completed", **fields: object) -> bytes:
         (end("incomplete", incomplete_details={"reason": "content_filter"}), FinishReason.CONTENT_FILTER),
     ],
 )
-def test_an_end_says_why_and_what_was_spent(ending: bytes, reason: FinishReason) -> None:
+def test_an_end_has_its_reason_and_usage(ending: bytes, reason: FinishReason) -> None:
     shown, reader = read([text("a"), ending])
     assert (shown, reader.finish_reason, reader.usage) == ("a", reason, Usage(7, 5, 3))
 

@@ -156,7 +156,7 @@ def a_turn() -> Turn:
     return Turn(5.0, is_waited_for)
 
 
-async def test_every_wanted_space_is_filled() -> None:
+async def test_every_target_space_is_filled() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     await build(store, jobs, embedder).embed(JOB, a_turn())
     assert jobs.left() == [0, 0, 0]

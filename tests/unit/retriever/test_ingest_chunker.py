@@ -108,7 +108,7 @@ def test_nothing_is_repeated_between_whole_paragraphs() -> None:
         assert before.char_end < after.char_start
 
 
-def test_sections_are_kept_apart_and_named() -> None:
+def test_sections_are_separate_and_named() -> None:
     text = "# A\n\nalpha\n\n## B\n\nbeta\n\n### C\n\ngamma\n\n## D\n\ndelta\n\n# E\n\nepsilon\n"
     chunks = cut(parse_markdown(text, LIMITS))
     assert [(chunk.section, chunk.text) for chunk in chunks] == [
@@ -120,7 +120,7 @@ def test_sections_are_kept_apart_and_named() -> None:
     ]
 
 
-def test_a_heading_without_text_is_in_the_path_of_what_follows() -> None:
+def test_a_heading_without_text_is_in_the_path_of_later_chunks() -> None:
     chunks = cut(parse_markdown("# A\n\n## B\n\nbeta\n\n## Empty\n\n## D\n\ndelta\n\n## Last\n", LIMITS))
     assert [(chunk.section, chunk.text) for chunk in chunks] == [
         ("A > B", "## B\n\nbeta"),
@@ -192,7 +192,7 @@ def test_a_long_row_is_cut_between_its_cells(tmp_path: Path) -> None:
     assert all(line.startswith("column") for chunk in chunks for line in chunk.text.split("\n"))
 
 
-def test_pages_are_kept_apart(tmp_path: Path) -> None:
+def test_pages_are_separate(tmp_path: Path) -> None:
     pages = [prose_page("Heading", [["Short text here on the page."]]), [(72.0, 700.0, 10.0, "regular", "It goes on.")]]
     document = parse_bytes(tmp_path, "a.pdf", make_pdf(pages))
     chunks = cut(document)

@@ -40,7 +40,7 @@ def test_chapters_come_in_reading_order_under_their_headings() -> None:
     assert document.title == "A book"
 
 
-def test_a_heading_of_its_own_comes_before_the_contents() -> None:
+def test_a_chapters_own_heading_takes_precedence_over_the_contents() -> None:
     document = read(epub({"a.xhtml": CHAPTERS["a b.xhtml"]}, contents='<a href="text/a.xhtml">Another</a>'))
     assert texts(document) == ["Own", "Some words.", "Below", "Others."]
 

@@ -233,7 +233,7 @@ def test_labels_and_dates_in_many_languages(question: str, expected: list[str]) 
     assert phrases(question) == expected
 
 
-def test_labels_in_the_question_s_own_language() -> None:
+def test_labels_in_the_questions_own_language() -> None:
     library = (
         ("entity_type", "餐厅"), ("entity_type", "Rezept"), ("category", "レストラン"), ("tags", "Gartenbau"),
         ("entity_type", "ristorante"), ("category", "Кино"), ("tags", "本"), ("tags", "スト"),
@@ -257,7 +257,7 @@ def test_a_word_that_matches_several_labels_finds_any_of_them() -> None:
     assert len(dates) == 2
 
 
-def test_days_begin_in_the_caller_s_time_zone() -> None:
+def test_days_begin_in_the_callers_time_zone() -> None:
     late = datetime(2026, 11, 22, 20, 0, tzinfo=UTC)  # Monday the 23rd in Auckland
     query_filter, _ = read("What did I save this week?", now=late, zone=ZoneInfo("Pacific/Auckland"))
     assert query_filter is not None

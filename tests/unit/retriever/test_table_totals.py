@@ -76,7 +76,7 @@ def test_totals_by_numbers_and_position(lines: tuple[str, ...], excluded: list[i
     assert (table.excluded, list(table.maybe_totals)) == (excluded, undecided)
 
 
-def test_a_total_beside_its_group_s_name() -> None:
+def test_a_total_beside_its_groups_name() -> None:
     rows = ("North,a,1.5", "North,b,2.5", "North,Total,4.0", "South,a,1.0", "South,b,2.0", "South,Total,3.0")
     table = read("Region,Item,Cost", *rows)
     assert (table.excluded, table.maybe_totals) == ([4, 7], {})
