@@ -1,7 +1,7 @@
 """Upgrading from unsigned to signed calls, replica by replica and under load: no call fails.
 
-Before the upgrade, services trusted plain metadata, as a service does that accepts it and knows no issuer; gateways
-sent nothing else.
+A service of the old version trusts plain metadata: here, a service that accepts it and knows no issuer. A gateway of
+the old version sends nothing else.
 """
 
 from __future__ import annotations

@@ -162,11 +162,7 @@ def test_readers_are_the_users_who_can_reach_the_file(tmp_path: Path, monkeypatc
         ((0o700, "cat", "staff"), (0o644, "ann", "staff"), {"user:cat"}),  # the file's owner can't reach it
         ((0o700, "cat", "staff"), (0o600, "ann", "staff"), {"user:root"}),  # nor can anybody else
         ((0o750, "cat", "board"), (0o640, "ann", "staff"), {"user:bob"}),  # through both of his groups
-        (
-            (0o750, "cat", "staff"),
-            (0o640, "ann", "staff"),
-            {"user:ann", "group:staff"},
-        ),  # cat isn't in the file's group
+        ((0o750, "cat", "staff"), (0o640, "ann", "staff"), {"user:ann", "group:staff"}),  # cat isn't in that group
         ((0o750, "cat", "staff"), (0o644, "ann", "board"), {"user:ann", "user:cat", "group:staff"}),
         ((0o750, "ann", "board"), (0o640, "cat", "staff"), {"user:ann", "user:bob"}),  # cat isn't in the folder's group
         ((0o755, "cat", "staff"), (0o604, "cat", "staff"), {"user:cat"}),  # others may read it, but its group may not

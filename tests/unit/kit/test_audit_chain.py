@@ -123,7 +123,7 @@ def test_any_tampering_with_a_row_is_detected(sizes: list[list[int]], data: st.D
     assert check(blocks, rows, heads=heads).problems
 
 
-def test_a_block_whose_events_were_pruned_still_counts() -> None:
+def test_a_block_whose_events_were_cut_still_counts() -> None:
     blocks, rows = make_chain([[2, 1], [1, 1], [2]])
     before = blocks[1].at
     left = [row for row in rows if row.event.org_id != "org0" or row.seq >= 1]
@@ -137,12 +137,12 @@ def test_a_block_whose_events_were_pruned_still_counts() -> None:
     assert check(blocks, [row for row in left if row.seq != 1 or row.event.org_id != "org0"], cuts).problems  # too late
 
 
-def test_a_part_of_a_block_is_never_pruned() -> None:
+def test_a_part_of_a_block_is_never_cut() -> None:
     blocks, rows = make_chain([[2], [1]])
     assert check(blocks, rows[1:], {"org0": START + timedelta(days=9)}).problems
 
 
-def test_a_pruning_notice_covers_no_later_blocks() -> None:
+def test_a_cut_covers_no_later_blocks() -> None:
     notice = event("org0", 0, START, action=Action.AUDIT_CUT)
     assert cuts_of([replace(notice, objects=(cut_object(START + timedelta(days=1)), "before:never"))]) == {}
     assert cuts_of([replace(notice, action="search", objects=(cut_object(START),))]) == {}
