@@ -138,6 +138,5 @@ def test_when_passages_may_be_retained() -> None:
     assert not may_be_retained()
     assert not may_be_retained("0", "0", "0", "0")  # a self-hosted server
     assert not may_be_retained("2", "0.2", "2", "8", remote=False)
-    assert not may_be_retained(
-        "2", "0.2", "2", "8", layout=pb.CONTEXT_FORMAT_TYPED
-    )  # this layout shows each passage's score
+    # This layout shows each passage's score.
+    assert not may_be_retained("2", "0.2", "2", "8", layout=pb.CONTEXT_FORMAT_TYPED)

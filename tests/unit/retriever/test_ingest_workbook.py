@@ -97,11 +97,8 @@ def test_a_header_of_groups_and_names_below_is_joined(case: str) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        [
-            ["Name", None, "City"],
-            ["Ann", "Lee", "Oulu"],
-            ["Bob", "Ray", "Kemi"],
-        ],  # names and words
+        # Each column has a name, and the values are words.
+        [["Name", None, "City"], ["Ann", "Lee", "Oulu"], ["Bob", "Ray", "Kemi"]],
         [["Name", None, "Age"], ["Ann", "Lee", None], ["Bob", "Ray", "old"]],
         [["Boats", None, "Place"], ["Gull", "Tern", None], [None, None, None], ["Auk", "Skua", "Pier"]],
     ],
