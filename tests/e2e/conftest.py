@@ -16,18 +16,18 @@ from local_stack import LocalStack, local_stack, prepared
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """`citewire up` without the sample library, on free ports, in a temporary folder.
 
-    `stack.base_url`, `stack.pids()`, `stack.ports("metrics_port")`, `stack.logs`, `stack.metrics(name)`. Whoever
-    kills a process here waits until it is back (`wait_restarted`), or others fail.
+    `stack.base_url`, `stack.pids()`, `stack.ports("metrics_port")`, `stack.logs`, `stack.metrics(name)`. A test
+    that kills a process here waits until it is back (`wait_restarted`), or else other tests fail.
     """
     with local_stack(prepared(tmp_path_factory.mktemp("stack"))) as stack:
         yield stack
 
 
 @pytest.fixture(scope="session")
-def reaching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack whose own providers may be on this machine. Whoever saves one or a budget here takes it away again."""
+def egress_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack that may call tenants' providers on this machine. A test that saves one or a budget deletes it again."""
     with local_stack(
-        prepared(tmp_path_factory.mktemp("reaching")), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}
+        prepared(tmp_path_factory.mktemp("egress_stack")), environ={"CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}
     ) as stack:
         yield stack
 
@@ -41,7 +41,7 @@ async def api(stack: LocalStack) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(scope="session")
 def document_ids() -> dict[Path, int]:
-    """What `upload_once` has uploaded."""
+    """The ids of the documents that `upload_once` has uploaded."""
     return {}
 
 

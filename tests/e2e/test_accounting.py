@@ -1,4 +1,4 @@
-"""A paid chat on the whole stack: on the ledger, in the usage of its user, under a budget. It is the stack's first."""
+"""A paid chat on the whole stack: in the ledger, in its user's usage, under a budget. It is the stack's first chat."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ async def usage(api: httpx.AsyncClient, **params: str) -> list[Json]:
     return response.json()["rows"]
 
 
-async def test_what_a_chat_cost_is_known_and_bounded(reaching: LocalStack) -> None:
+async def test_a_chats_cost_is_recorded_and_limited(egress_stack: LocalStack) -> None:
     async with (
         keyed_upstream(KEY) as upstream,
-        httpx.AsyncClient(base_url=reaching.base_url, trust_env=False, timeout=120) as api,
+        httpx.AsyncClient(base_url=egress_stack.base_url, trust_env=False, timeout=120) as api,
     ):
         document = await upload_bytes(api, "refunds.md", DOCUMENT)
         own = {"provider": "openai", "model": "gpt-4.1-mini", "api_base": upstream.base, "api_key": KEY}

@@ -1,4 +1,4 @@
-"""All five systems at once on one stack: fifty streams, ten of each, every one whole and in its own wire format."""
+"""All five systems at once on one stack: fifty streams, ten for each, all complete and in their wire formats."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ ARTICLES = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a stream said: its events in order, and its text."""
+    """The content of a stream: its events in order, and its text."""
 
     events: list[str]
     text: str
     sources: int
     verified: int = 0
-    """Citation events; they come between the words."""
+    """How many citation events there were; they may come between any two tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system: where it is asked, and how its stream is read."""
+    """A system: its endpoint, its request body, and a reader for its stream."""
 
     name: str
     path: str
     body: Callable[[str], dict[str, Any]]
     read: Callable[[str], Reply]
     markers: str
-    """What of a marker its text may hold."""
+    """The markers that its text may contain."""
 
 
 def native(text: str) -> Reply:
@@ -116,7 +116,7 @@ EVENTS = {
 
 TOO_MANY = "too many requests of this organisation at once"
 VERIFIED = {"sources": 4, "library": 4}
-"""Cited sentences of an answer, where its stream says what became of them."""
+"""How many citations an answer has, for the systems whose streams report the verified ones."""
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ async def test_fifty_streams_of_five_systems_at_once(stack: LocalStack) -> None:
             question = f"{asker}: how are the tides at the pier and the ropes of the ferry?"
             response = await http.post(system.path, json=system.body(question))
             for _ in range(5):
-                # Too many at once for a busy machine: before the stream, or at the search of one that began earlier.
+                # A busy machine may refuse so many at once: before the stream starts, or later, at the search.
                 if response.status_code == 503 or TOO_MANY in response.text:
                     await asyncio.sleep(int(response.headers.get("Retry-After", "1")))
                     response = await http.post(system.path, json=system.body(question))

@@ -32,14 +32,14 @@ def assert_problem(response: httpx.Response, status: int, reason: str, field: st
     return problem
 
 
-async def test_an_empty_file_is_refused_and_not_kept(api: httpx.AsyncClient) -> None:
+async def test_an_empty_file_is_refused_and_not_stored(api: httpx.AsyncClient) -> None:
     before = await documents(api)
     for name in ("empty.md", "empty.pdf"):
         assert_problem(await api.post("/v1/documents", files={"file": (name, b"")}), 422, "EMPTY_UPLOAD")
     assert await documents(api) == before
 
 
-async def test_300_mb_are_refused_while_they_come_and_not_kept(api: httpx.AsyncClient) -> None:
+async def test_300_mb_are_refused_during_the_upload_and_not_stored(api: httpx.AsyncClient) -> None:
     before = await documents(api)
 
     async def body() -> AsyncGenerator[bytes, None]:
@@ -88,7 +88,7 @@ async def assert_fails(api: httpx.AsyncClient, name: str, content: bytes, code: 
     assert result.json()["results"] == []
 
 
-async def test_a_truncated_pdf_fails_or_is_read_as_far_as_it_goes(api: httpx.AsyncClient, shared_data: Path) -> None:
+async def test_a_truncated_pdf_fails_as_corrupt(api: httpx.AsyncClient, shared_data: Path) -> None:
     whole = await asyncio.to_thread((shared_data / "documents/pdf/pdflatex-4-pages.pdf").read_bytes)
     response = await api.post("/v1/documents", files={"file": ("half.pdf", whole[: len(whole) // 2])})
     document = await wait_until_ended(api, response.json()["id"])
@@ -123,7 +123,7 @@ async def test_binary_junk_named_md_is_refused_with_the_upload(api: httpx.AsyncC
         ({}, 422, "INVALID_FIELD", "question"),
     ],
 )
-async def test_bad_questions(
+async def test_bad_questions_are_refused(
     api: httpx.AsyncClient, body: dict[str, object], status: int, reason: str, field: str | None
 ) -> None:
     problem = assert_problem(await api.post("/v1/chat", json=body), status, reason, field)
@@ -140,12 +140,12 @@ async def test_bad_questions(
         (b'{"question": "' + b"a" * MIB + b'"}', 413, "TOO_LARGE"),
     ],
 )
-async def test_bad_bodies(api: httpx.AsyncClient, body: bytes, status: int, reason: str) -> None:
+async def test_bad_bodies_are_refused(api: httpx.AsyncClient, body: bytes, status: int, reason: str) -> None:
     headers = {"Content-Type": "application/json"}
     assert_problem(await api.post("/v1/chat", content=body, headers=headers), status, reason)
 
 
-async def test_the_simple_api_refuses_as_clearly(api: httpx.AsyncClient) -> None:
+async def test_the_simple_api_gives_clear_errors_too(api: httpx.AsyncClient) -> None:
     for path in ("/api/chat/", "/api/chat/query"):
         assert_problem(await api.post(path, json={"question": " "}), 422, "INVALID_FIELD", "question")
         assert_problem(

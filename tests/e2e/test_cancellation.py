@@ -1,4 +1,4 @@
-"""Who leaves stops everything at once: through the gateway and the generator down to the provider's socket."""
+"""A client that leaves stops everything at once: the gateway, the generator and the provider's connection."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ async def test_a_client_that_leaves_after_the_second_token(
         ("/api/chat/query", {}),
     ],
 )
-async def test_a_client_that_leaves_before_the_whole_answer_is_there(
+async def test_a_client_that_leaves_before_the_answer_is_complete(
     clients: DisconnectProbe, path: str, body: dict[str, object]
 ) -> None:
     await clients.disconnect_before_output(path, body, tokens=2)
@@ -60,13 +60,13 @@ async def test_a_client_that_leaves_before_the_first_token(
     await clients.disconnect_before_output(path, {}, tokens=0)
 
 
-async def test_who_leaves_takes_nobody_along(paced: PacedModelStack) -> None:
+async def test_clients_that_leave_do_not_disturb_others(paced: PacedModelStack) -> None:
     paced.upstream.pace(rate=40, tokens=80)
     load = Load(lambda: paced.stack.base_url, f"bystander-{time.monotonic_ns()}")
     async with load.running({"native": 3, "simple": 3}), AsyncExitStack() as stack:
-        await load.until(lambda: len(load.streaming(2)) == 6, "nobody streams")
+        await load.until(lambda: len(load.streaming(2)) == 6, "the streams haven't started")
         starting = [running_curl(f"{paced.stack.base_url}{path}", {"question": QUESTION}) for path in (*TOKEN, *TOKEN)]
-        curls = [await stack.enter_async_context(each) for each in starting]
+        curls = [await stack.enter_async_context(curl) for curl in starting]
         await asyncio.gather(
             *(curl.read_until(sign, 2) for curl, sign in zip(curls, (*TOKEN.values(), *TOKEN.values()), strict=True))
         )

@@ -1,4 +1,4 @@
-"""What is deleted is gone: nothing of it is found in any table or file, and before the deletion it is found."""
+"""After a deletion, nothing of a document is found in any table or file; before the deletion, it is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def search(dsn: str, folder: Path, text: str) -> tuple[int, str]:
-    """Searches everything as an operator would; returns the exit code and what was printed."""
+    """Searches everything as an operator would; returns the exit code and the output."""
     done = subprocess.run(
         [sys.executable, "-m", "citewire_kit.canary", "-", "--dsn", dsn, "--folder", str(folder)],
         input=text,
@@ -42,7 +42,7 @@ async def test_nothing_of_a_deleted_document_is_left(stack: LocalStack, api: htt
     response = await api.post("/v1/documents", json={**article, "collection": "watchwords"}, headers=key)
     second = await wait_until_ended(api, response.json()["id"])
     assert second["status"] == "ready"
-    # An older version, which is kept for a while.
+    # An older version, which is stored for a while.
     renewed = await api.put(f"/v1/documents/{document['id']}", files={"file": ("b.txt", f"{text} Twice.".encode())})
     assert renewed.status_code == 202
     await wait_until_ended(api, document["id"])
@@ -62,7 +62,7 @@ async def test_nothing_of_a_deleted_document_is_left(stack: LocalStack, api: htt
     for number in (document["id"], second["id"]):
         assert (await api.delete(f"/v1/documents/{number}")).status_code == 204
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("ANALYZE")  # the planner's statistics hold values of columns until they are made anew
+        connection.execute("ANALYZE")  # the planner's statistics contain column values until they are refreshed
         code, printed = await asyncio.to_thread(search, dsn, folder, canary)
         assert (code, printed) == (0, "nothing found\n")
         left = connection.execute("SELECT count(*) FROM corpus.term_counts WHERE chunks <= 0").fetchone()
@@ -70,10 +70,10 @@ async def test_nothing_of_a_deleted_document_is_left(stack: LocalStack, api: htt
     read = (await api.get(f"/v1/conversations/{answer['conversation_id']}")).json()["messages"][1]
     assert read["withheld"] is True
     assert "erased" in read["content"]
-    assert read["usage"]["completion_tokens"] == answer["usage"]["completion_tokens"]  # what it spent stays known
+    assert read["usage"]["completion_tokens"] == answer["usage"]["completion_tokens"]  # its usage is still known
     other = (await api.get(f"/v1/conversations/{untouched['conversation_id']}")).json()["messages"][1]
     assert "withheld" not in other
-    # Repeated requests neither give away what was erased nor make it again.
+    # Repeated requests neither reveal nor restore what was erased.
     again = await api.post("/v1/documents", json={**article, "collection": "watchwords"}, headers=key)
     assert (again.status_code, again.json()["reason"]) == (404, "DOCUMENT_NOT_FOUND")
     asked_again = (await api.post("/v1/chat", json=question, headers=chat_key)).json()

@@ -1,4 +1,4 @@
-"""`citewire eval` on a running stack: small sets in BEIR and SQuAD form, made here, whose outcome is known."""
+"""`citewire eval` on a running stack, with small sets in BEIR and SQuAD form whose results are known."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ def measures(run: Json, dataset: str, label: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid+rerank"])
 @pytest.mark.parametrize("dataset", ["harbours", "towns"])
-def test_each_search_finds_what_is_there(first_run: Json, dataset: str, mode: str) -> None:
+def test_each_search_mode_finds_the_documents(first_run: Json, dataset: str, mode: str) -> None:
     assert measures(first_run, dataset, mode)["R@5"] == 1
     assert measures(first_run, dataset, mode)["nDCG@10"] > 0.9
     assert cast("dict[str, float]", row(first_run, dataset, mode)["latency_ms"])["p95"] > 0
     assert row(first_run, dataset, mode)["failures"] == []
 
 
-def test_answers_hold_the_gold_answer_and_cite_its_document(first_run: Json) -> None:
+def test_answers_contain_the_gold_answer_and_cite_its_document(first_run: Json) -> None:
     values = measures(first_run, "towns", "sources")
     assert values["answered"] == 1
     assert values["answer_present"] == 1
@@ -125,12 +125,12 @@ def test_every_quote_is_verbatim(first_run: Json) -> None:
     assert measures(first_run, "towns", "sources")["quote_verbatim"] == 1
 
 
-def test_what_is_not_there_is_not_found(first_run: Json) -> None:
+def test_missing_facts_are_not_found(first_run: Json) -> None:
     assert measures(first_run, "towns", "sources")["not_found_recall"] == 1
     assert measures(first_run, "towns", "sources")["false_not_found"] == 0
 
 
-def test_thresholds_come_from_what_was_measured(first_run: Json, folder: Path) -> None:
+def test_thresholds_come_from_measurements(first_run: Json, folder: Path) -> None:
     derived = cast("dict[str, float]", first_run["calibration"])
     gold = cast("dict[str, dict[str, float]]", row(first_run, "towns", "dense")["scores"])["gold"]
     assert 0 < derived["relevance_threshold"] <= min(gold.values())
@@ -139,7 +139,7 @@ def test_thresholds_come_from_what_was_measured(first_run: Json, folder: Path) -
     assert "<svg" in (folder / "scores.html").read_text()
 
 
-async def test_a_second_run_uses_the_same_documents_and_differs_by_nothing(
+async def test_a_second_run_uses_the_same_documents_and_gives_the_same_results(
     first_run: Json, stack: LocalStack, folder: Path, api: httpx.AsyncClient
 ) -> None:
     before = (await api.get("/v1/documents", params={"page_size": 1000})).json()["documents"]
@@ -154,7 +154,7 @@ async def test_a_second_run_uses_the_same_documents_and_differs_by_nothing(
 
 
 @pytest.mark.usefixtures("first_run")
-def test_a_bound_that_is_broken_fails(stack: LocalStack, folder: Path) -> None:
+def test_a_missed_bound_fails_the_run(stack: LocalStack, folder: Path) -> None:
     done = evaluate(stack, str(folder / "harbours"), "--mode", "dense", "--fail-over", "R@5=0.5")
     assert done.returncode == 1
     assert "harbours dense: R@5 1.0000 is over 0.5" in done.stderr
@@ -178,8 +178,8 @@ async def test_thresholds_are_stored_with_the_live_space(
         assert response.status_code == 200, response.text
 
 
-def test_what_people_rated_is_a_data_set(stack: LocalStack, tmp_path: Path) -> None:
-    """Through the real API: a good answer's quotes are expected again, a bad one is a case, a follow-up is left out."""
+def test_ratings_become_a_data_set(stack: LocalStack, tmp_path: Path) -> None:
+    """By the real API: a good answer's quotes become expectations, a bad answer a case; follow-ups are left out."""
     text = (
         "# Griffins\n\nThe griffin stabling fee is 4714 guilders a month.\n\n# Hydras\n\nA hydra eats 17 goats a day.\n"
     )
@@ -212,7 +212,7 @@ def test_what_people_rated_is_a_data_set(stack: LocalStack, tmp_path: Path) -> N
     case = next(case for case in cast("list[Json]", run["cases"]) if case["case_id"] == rated_down)
     assert (case["reasons"], case["comment"]) == (["outdated"], "18 now")
     assert any("17 goats" in quote for quote in cast("list[str]", case["quotes"]))
-    # What was exported is a set of its own, and says the same.
+    # The export can be evaluated like any other set, with the same content.
     queries = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
     query = next(query for query in queries if query["_id"] == rated_up)
     assert ("4714" in query["answers"][0], "[ref:" in query["answers"][0], len(query["quotes"])) == (True, False, 1)

@@ -1,6 +1,6 @@
-"""Five facts of each format, picked by reading files that we did not write: search opens them at their exact place.
+"""Search finds five facts in each format at their exact places. We picked them from files that others wrote.
 
-The questions were written before the first search. All files are in the library that is searched.
+The questions were written before the first search. Each search covers all of the files.
 """
 
 from collections import Counter
@@ -17,22 +17,22 @@ MOST = 10
 
 @dataclass(frozen=True)
 class Fact:
-    """What somebody wants to know, and where it stands."""
+    """A question, and where its answer is in a file."""
 
     file: str
     question: str
     words: str
-    """What the passage says there."""
+    """Text that the passage contains."""
     page_number: int = 0
     slide: int = 0
     sheet: str = ""
     row: int = 0
     line: int = 0
     section: str = ""
-    """The end of the section's path."""
+    """The end of the path of the passage's section."""
 
     def is_at(self, result: Result) -> bool:
-        """Whether a search result is at this place and says it."""
+        """Whether a search result is at the fact's place and contains its text."""
         first_row, first_line = result.get("row_number", 0), result.get("start_line", 0)
         return (
             self.words in " ".join(result["content"].split())
@@ -114,7 +114,7 @@ FACTS = (
 
 
 async def rank(api: httpx.AsyncClient, fact: Fact, documents: dict[str, int]) -> int:
-    """The rank of the first result that is at a fact's place, among all of the files; 0 if none of the first is."""
+    """Returns the rank of the first result at a fact's place, in a search over all files; 0 if there is none."""
     body = {"query": fact.question, "top_k": MOST, "document_ids": list(documents.values())}
     response = await api.post("/v1/search", json=body)
     assert response.status_code == 200, response.text
@@ -127,10 +127,10 @@ async def rank(api: httpx.AsyncClient, fact: Fact, documents: dict[str, int]) ->
     return next(ranks, 0)
 
 
-async def test_facts_are_at_their_places(
+async def test_facts_are_found_at_their_places(
     api: httpx.AsyncClient, shared_data: Path, upload_once: Callable[[Path], Awaitable[int]]
 ) -> None:
-    """At first, all 55 were at their places: 46 as the first result, 52 among the first three, all among ten."""
+    """When this was written, all 55 were among the first ten results, 52 among the first three, 46 in first place."""
     documents: dict[str, int] = {}
     for file in sorted({fact.file for fact in FACTS}):
         documents[file] = await upload_once(shared_data / "documents" / file)

@@ -1,9 +1,9 @@
-"""A newcomer's first hour: README and the start pages, each command read from the Markdown and executed as printed.
+"""A newcomer's first hour: runs every command of the README and the start pages exactly as it is printed.
 
-A block `sh` holds commands, a block `text` after it what they print, with `…` for anything. What differs from a
-newcomer's machine: a free port instead of 8080, a home folder of our own, a key that is none for `…`, and of all tests
-one file. There is no Node, whatever this machine has, and the page is served. Scaled down, of starts that follow one
-another, each with another model, one is made.
+A `sh` block has commands, and a `text` block after it their output, where `…` stands for anything. These differ from a
+newcomer's machine: the port is a free one instead of 8080, the home folder is a temporary one, `…` for a key becomes a
+dummy key, and `make test` runs one file only. Node is never available, and the page must be served all the same. A
+scaled-down run makes only one of several starts in a row that differ in their model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """Commands, and what they print as far as the page says."""
+    """Commands, and their output as far as the page shows it."""
 
     page: str
     commands: str
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def starts(self) -> bool:
-        """Whether it is the stack that it starts: it stays in the foreground."""
+        """Whether the commands start the stack, which stays in the foreground."""
         return self.commands.rstrip().endswith("make up")
 
 
@@ -63,7 +63,7 @@ def steps() -> list[Step]:
 
 
 def fewer_starts(all_steps: list[Step], chance: random.Random) -> list[Step]:
-    """Leaves one of each row of starts out of which nothing is asked, and the last, of which something is."""
+    """Keeps two starts of each row of consecutive ones: the last, and one of the others at random."""
     results: list[Step] = []
     row: list[Step] = []
     for step in all_steps:
@@ -75,7 +75,7 @@ def fewer_starts(all_steps: list[Step], chance: random.Random) -> list[Step]:
     return results + row
 
 
-def test_pages_have_the_commands_of_a_first_hour() -> None:
+def test_the_pages_have_a_first_hours_commands() -> None:
     commands = [command for step in steps() for command in step.commands.splitlines()]
     assert commands[0] == "make up"
     assert "make test" in commands
@@ -107,17 +107,17 @@ class Newcomer:
             if source.is_symlink() or source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target, follow_symlinks=False)
-        shutil.copytree(ROOT / ".uv", self.clone / ".uv", symlinks=True)  # what `make` would bring from the registry
-        for name in ("litellm", "checkov", "frameworks"):  # environments that no test of TESTS needs
+        shutil.copytree(ROOT / ".uv", self.clone / ".uv", symlinks=True)  # `make` would download it
+        for name in ("litellm", "checkov", "frameworks"):  # environments that the tests in TESTS don't need
             mark = self.clone / ".citewire-bench" / f"{name}.installed"
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
         self._bring_bytecode()
 
     def _bring_bytecode(self) -> None:
-        """Brings what this run has compiled already: it is most of what a first start computes, and no page's matter.
+        """Copies the bytecode that this run has compiled: compiling would be most of a first start's work.
 
-        Python takes only what was compiled from a file of the same size and time, as the clone's are.
+        Python uses bytecode only if the source has the same size and modification time, as it has in the clone.
         """
         library = Path(sysconfig.get_path("stdlib"))
         for source, target in ((ROOT, self.clone), (library, library)):
@@ -128,7 +128,7 @@ class Newcomer:
                 link_tree(compiled, into)
 
     def furnish(self) -> None:
-        """Fills the handbook that the pages speak of."""
+        """Writes the handbook that the pages mention."""
         handbook = self.home / "Documents" / "handbook"
         (handbook / "pay").mkdir(parents=True)
         (handbook / "README.md").write_text("# Harbour\n\nThe harbour master is called Ottilie Brandt.\n")
@@ -136,7 +136,7 @@ class Newcomer:
         (handbook / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
 
     def forbid_node(self) -> None:
-        """Node's programs, first on PATH: they fail, and note who called them."""
+        """Puts failing replacements of Node's programs first on PATH; they record their calls."""
         self._programs.mkdir()
         for name in ("node", "nodejs", "npm", "npx", "corepack"):
             program = self._programs / name
@@ -144,7 +144,7 @@ class Newcomer:
             program.chmod(0o755)
 
     def page_files(self) -> list[str]:
-        """What the page that is served loads by itself; each of it is there."""
+        """The files that the served page loads by itself; checks that each exists."""
         with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=60) as http:
             page = http.get("/")
             assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -160,15 +160,15 @@ class Newcomer:
         own |= {"CITEWIRE_GATEWAY_PORT": str(self.port), "HOME": str(self.home), "ARGS": ""}
         own |= {"PYTHONPYCACHEPREFIX": str(self._bytecode)}
         own |= {"PATH": f"{self._programs}{os.pathsep}{os.environ['PATH']}"}
-        # What is installed comes from uv's cache, which has it: this environment was made from it.
+        # Packages come from uv's cache: this environment was installed from it, so it has them.
         caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())}
         interpreter = {"PYTHON": getattr(sys, "_base_executable", sys.executable)}
-        # The make that runs the tests would hand its own ARGS down.
+        # Otherwise the make that runs the tests would pass its own ARGS on.
         inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
         return {**inherited, **own, **caches, **interpreter}
 
     def start(self, command: str) -> str:
-        """Starts the stack, after the end of the one before; returns what it prints until it is ready."""
+        """Stops the previous stack and starts a new one; returns its output until it is ready."""
         self.stop()
         self.log.write_bytes(b"")
         with self.log.open("wb") as log:
@@ -181,32 +181,32 @@ class Newcomer:
         while READY not in (printed := self.log.read_text(errors="replace")):
             assert self._stack.poll() is None, printed
             assert time.monotonic() < deadline, printed
-            time.sleep(0.05)  # what it prints announces itself to nobody
+            time.sleep(0.05)  # new output sends no notification
         return printed
 
     def run(self, commands: str) -> str:
-        """Runs the lines of one block in one shell, which ends at the first that fails; returns what they print."""
-        # What hangs is ended inside, so that what it printed is known.
+        """Runs the lines of one block in one shell, which stops at the first failure; returns their output."""
+        # A hanging command is stopped from inside the shell, so that its output is known.
         script = f"set -eo pipefail\n{commands}"
         environ = {**self.environ(), "ARGS": TESTS}
         done = subprocess.run(
             ["timeout", f"{START_SECONDS:g}", "bash", "-c", script],
             cwd=self.clone, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False,
         )  # fmt: skip
-        # Apart, as curl's progress and an answer come at the same time.
+        # In separate pipes, as curl's progress and an answer arrive at the same time.
         printed = f"{done.stderr.decode(errors='replace')}\n{done.stdout.decode(errors='replace')}"
         assert done.returncode == 0, f"{commands}\nexit code {done.returncode}\n{printed}\n{self.logs()}"
         return printed
 
     def logs(self) -> str:
-        """The ends of what the stack has printed and logged, for a failure's message."""
+        """Returns the last lines of the stack's output and logs, for a failure's message."""
         files = [self.log, *sorted((self.clone / ".citewire" / "logs").glob("*"))]
         return "\n".join(
             f"== {file.name}\n{file.read_text(errors='replace')[-4000:]}" for file in files if file.is_file()
         )
 
     def stop(self) -> None:
-        """Ctrl-C in the terminal of the stack: make and all that it started get it."""
+        """Presses Ctrl-C in the stack's terminal: make and everything that it started receive the signal."""
         stack, self._stack = self._stack, None
         if stack is None:
             return
@@ -220,7 +220,7 @@ class Newcomer:
 
 
 def _link_beside(source: Path, into: Path) -> None:
-    """Links what was compiled beside the modules of a folder to where it is looked for in a folder of its own."""
+    """Links the bytecode beside a folder's modules into a separate folder, where Python looks for it."""
     for name, folders, files in os.walk(source):
         folders[:] = set(folders) - {".citewire-bench", "node_modules", ".git"}
         folder = Path(name)
@@ -228,15 +228,15 @@ def _link_beside(source: Path, into: Path) -> None:
             target = into / folder.parent.relative_to(source)
             target.mkdir(parents=True, exist_ok=True)
             for file in files:
-                with suppress(FileNotFoundError):  # it was still being written, under another name
+                with suppress(FileNotFoundError):  # another process was writing it under a temporary name
                     try:
                         (target / file).hardlink_to(folder / file)
-                    except OSError:  # another file system
+                    except OSError:  # on another file system
                         shutil.copy2(folder / file, target)
 
 
 def _free_port() -> int:
-    """A port that is still free after the stack has ended and starts again: the system hands it to nobody."""
+    """Returns a port that stays free while the stack restarts: the system gives it to no other process."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
@@ -245,7 +245,7 @@ def _free_port() -> int:
 
 
 def pattern_of(expected: str) -> re.Pattern[str]:
-    """What a block of output stands for: `…` is anything, the rest is meant to the letter."""
+    """Returns the pattern for a block of output: `…` matches anything, the rest matches literally."""
     return re.compile(".*?".join(re.escape(part) for part in expected.rstrip("\n").split("…")), re.DOTALL)
 
 
@@ -271,8 +271,8 @@ def test_every_command_of_the_first_hour(newcomer: Newcomer, proof: ProofScale) 
                 f"{step.page}: {step.commands}\nprinted:\n{printed}\nnot:\n{expected}\n{newcomer.logs()}"
             )
         if step.starts:
-            # A page starts the stack with Ollama, which isn't on this machine: the first request warns of it, before
-            # "ready" or after.
+            # A page starts the stack with Ollama, which this machine lacks: the first request logs a warning, before
+            # or after "ready".
             told = "".join(line for line in printed.splitlines(keepends=True) if "provider_unreachable" not in line)
             assert not re.search(r"\b(FATAL|ERROR|error|warning|Traceback)\b", told), printed
             assert {name.rpartition(".")[2] for name in newcomer.page_files()} >= {"js", "css"}

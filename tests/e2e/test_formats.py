@@ -1,6 +1,7 @@
-"""A fact asked of a PDF, a sheet, a Markdown file and a source file that we did not write opens at the right place.
+"""Questions about a PDF, a sheet, a Markdown file and a source file, all by others, cite the right places.
 
-Real files through HTTP, the worker, real vectors and the chat: the fact's chunk is among the first three citations.
+Real files go through HTTP, the worker and the chat, with real vectors: the fact's chunk must be among the first
+three citations.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
-"""The packages for LangChain, LlamaIndex and Haystack as their users have them: wheels, against the running stack.
+"""The packages for LangChain, LlamaIndex and Haystack as users install them: wheels, against the running stack.
 
-Each framework's own standard tests and ours run in one process, in an environment that has nothing else of this
+Each framework's own standard tests and ours run in one process, in an environment with nothing else from this
 repository.
 """
 
@@ -72,13 +72,13 @@ EXAMPLES = ROOT / "docs" / "how-to" / "frameworks.md"
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """A Python that has the frameworks."""
+    """A Python with the frameworks."""
     return install()
 
 
 @pytest.fixture(scope="module")
 def wheels(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the client and the packages, as their wheels unpack."""
+    """A folder with the unpacked wheels of the client and the packages."""
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
     built, unpacked = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("unpacked")
     for project in (ROOT / "clients" / "python", *(INTEGRATIONS / name for name in PACKAGES)):
@@ -89,9 +89,9 @@ def wheels(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(stack: LocalStack, wheels: Path, python: Path) -> dict[str, str]:
-    """What a user has set; nothing is sent to anybody but the stack."""
+    """Returns a user's environment variables; no telemetry is sent anywhere."""
     quiet = {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "false"}
-    # Compiled once for all, and not beside the sources.
+    # One bytecode cache for all of them, away from the sources.
     quiet |= {"PYTHONPYCACHEPREFIX": str(python.parents[1] / "bytecode")}
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(wheels), "CITEWIRE_URL": stack.base_url, **quiet}
 
@@ -113,37 +113,37 @@ def _run_tests(tests: Path, python: Path, environ: dict[str, str], folder: Path,
     assert int(passed[1]) >= least, done.stdout[-2000:]
 
 
-def test_each_package_is_tested_without_and_with_a_model() -> None:
+def test_each_package_has_tests_with_and_without_a_model() -> None:
     for tested in (TESTED, ANSWERED_BY_A_MODEL):
         assert [parameter.values[0] for parameter in tested] == PACKAGES
 
 
 @pytest.mark.parametrize("package", TESTED)
-def test_it_passes_its_frameworks_tests_and_ours(
-    package: str, python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
+def test_a_package_passes_its_frameworks_tests_and_ours(
+    package: str, python: Path, wheels: Path, egress_stack: LocalStack, tmp_path: Path
 ) -> None:
-    _run_tests(INTEGRATIONS / package / "tests", python, environment(reaching, wheels, python), tmp_path, least=10)
+    _run_tests(INTEGRATIONS / package / "tests", python, environment(egress_stack, wheels, python), tmp_path, least=10)
 
 
 @pytest.mark.parametrize("package", ANSWERED_BY_A_MODEL)
-def test_with_a_model_that_has_tools(
-    package: str, python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
+def test_a_package_works_with_a_model_that_has_tools(
+    package: str, python: Path, wheels: Path, egress_stack: LocalStack, tmp_path: Path
 ) -> None:
-    with answering_tool_model(reaching.base_url):
+    with answering_tool_model(egress_stack.base_url):
         _run_tests(
-            INTEGRATIONS / package / "model_tests", python, environment(reaching, wheels, python), tmp_path, least=6
+            INTEGRATIONS / package / "model_tests", python, environment(egress_stack, wheels, python), tmp_path, least=6
         )
 
 
 def test_the_examples_of_the_documentation_run(
-    python: Path, wheels: Path, reaching: LocalStack, tmp_path: Path
+    python: Path, wheels: Path, egress_stack: LocalStack, tmp_path: Path
 ) -> None:
     examples = re.findall(r"```python\n(.*?)```", EXAMPLES.read_text(encoding="utf-8"), re.DOTALL)
     assert examples
     done = subprocess.run(
         [python, "-c", "\n".join(examples)],
         cwd=tmp_path,
-        env=environment(reaching, wheels, python),
+        env=environment(egress_stack, wheels, python),
         capture_output=True,
         text=True,
         check=False,

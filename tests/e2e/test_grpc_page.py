@@ -1,6 +1,6 @@
-"""docs/how-to/grpc.md: its examples, run in their order as they are printed.
+"""Runs the examples of docs/how-to/grpc.md in order, exactly as they are printed.
 
-Only the ports are replaced: the page has the usual ones, the stack free ones.
+Only the ports are replaced: the page has the usual ones, the stack uses free ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run(stack: LocalStack, *command: str) -> str:
     return done.stdout
 
 
-def test_each_service_has_a_short_client_and_a_call_by_buf() -> None:
+def test_each_service_has_a_short_client_and_a_call_with_buf() -> None:
     assert len(CLIENTS) == len(CURLS) == 3
     assert max(len(client.splitlines()) for client in CLIENTS) <= MOST_LINES
     for number, port in enumerate(PORTS):
@@ -52,20 +52,20 @@ def test_the_examples_run_as_printed(stack: LocalStack) -> None:
     assert generated.rstrip().endswith("extractive [1]")
     by_buf = [run(stack, "bash", "-c", line) for line in CURLS]
     assert '"model": "all-MiniLM-L6-v2"' in by_buf[0]
-    assert "2.5 metres" in by_buf[1], "what the Python client stored"
+    assert "2.5 metres" in by_buf[1], "the Python client's document is found"
     assert '"completed"' in by_buf[2]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
 @pytest.mark.client("buf", "Embed, search, generate, with the schema from the servers")
-def test_the_schema_comes_from_every_server_as_well(stack: LocalStack, version: str) -> None:
+def test_every_server_reflects_its_schema(stack: LocalStack, version: str) -> None:
     reflected = [line.replace("--schema protos", f"--reflect-protocol grpc-{version}") for line in CURLS]
     answers = [run(stack, "bash", "-c", line) for line in reflected]
     for answer, part in zip(answers, ('"vectors"', '"results"', '"completed"'), strict=True):
         assert part in answer
 
 
-def test_a_port_says_what_it_serves(stack: LocalStack) -> None:
+def test_a_port_lists_its_services(stack: LocalStack) -> None:
     printed = re.search(r"`(buf curl [^`]+--list-services [^`]+)`", PAGE)
     assert printed is not None
     listed = run(stack, "bash", "-c", printed[1]).split()

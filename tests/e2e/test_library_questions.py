@@ -1,6 +1,6 @@
-"""The questions that a library is made for, over 250 saved items of mixed kinds, in many languages.
+"""Typical questions to a library of 250 saved items of mixed kinds, in many languages.
 
-Asked of the whole stack, of the extractive provider and of a language model that goes by what its prompt says.
+The whole stack answers them, by the extractive provider and by a language model that follows its prompt.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from local_stack import LocalStack, local_stack, prepared
 
 COUNT = 250
 KINDS = ("restaurant", "Recipe", "book", "film", "")
-"""Of captures; the last ones have none."""
+"""The captures' places; the last captures have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What was put in."""
+    """The items that were stored."""
 
     http: str
     items: dict[str, NewDocument]
@@ -36,7 +36,7 @@ class Library:
     model: ListingModel
 
     def titles(self, kind: str = "", tag: str = "", since: datetime | None = None) -> set[str]:
-        """The items that a question wants."""
+        """Returns the titles of the items that a question is about."""
         return {
             title
             for title, item in self.items.items()
@@ -67,7 +67,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def _fill(stack: LocalStack) -> dict[str, NewDocument]:
-    """A first item by the API, which makes the space; the others directly, as they were saved on other days."""
+    """Stores a first item by the API, which creates the space; the others directly, as they have other dates."""
     with httpx.Client(base_url=stack.base_url, trust_env=False, timeout=60) as http:
         body = {"type": "article", "title": "First", "content": "The first one.", "tags": ["AI"]}
         document_id = http.post("/v1/documents", json=body).json()["id"]
@@ -84,7 +84,7 @@ def _fill(stack: LocalStack) -> dict[str, NewDocument]:
     assert space is not None
     model, revision, dimensions = space
     with CorpusRows(stack.dsn(), dimensions=dimensions, model=model, revision=revision) as rows:
-        # The triggers that count write as the schema's owner, whom row-level security binds.
+        # The counting triggers write as the schema's owner, to whom row-level security applies.
         rows.run("SELECT set_config('citewire.org_id', 'local', false)")
         rows.run("DELETE FROM corpus.documents WHERE org_id = 'local'")
         for number in range(COUNT):
@@ -95,7 +95,7 @@ def _fill(stack: LocalStack) -> dict[str, NewDocument]:
 
 
 def _item(number: int, now: datetime, vector: Any) -> NewDocument:  # noqa: ANN401 # a numpy array
-    """Half captures of several kinds, the others articles and repositories; thirty of each week, the latest first."""
+    """Half are captures of several kinds, the others articles and repositories; thirty for each week, newest first."""
     kind = KINDS[number % len(KINDS)] if number % 2 else ""
     type_ = "capture" if number % 2 else ("article" if number % 4 else "repository")
     title = f"{(kind or type_).title()} number {number}"
@@ -108,7 +108,7 @@ def _item(number: int, now: datetime, vector: Any) -> NewDocument:  # noqa: ANN4
         tags=["AI"] if number % 3 == 0 else ["garden"],
         metadata={"entity_type": kind, "category": "Food"} if kind else {},
         texts=[f"What is known of the one that has the number {number}. It has a second sentence."],
-        # Never beyond a week's start by accident: the hours of a day are few.
+        # A few hours at most, so that no item crosses the start of a week.
         created_at=week_start(now) - timedelta(days=7 * (number // 30)) + timedelta(minutes=number % 30),
     )
 
@@ -148,7 +148,7 @@ async def ask(library: Library, question: str, **more: Any) -> dict[str, Any]:  
 
 
 def cited(answer: dict[str, Any]) -> set[str]:
-    """Titles of what the answer's markers refer to."""
+    """Returns the titles that the answer's markers refer to."""
     numbers = {int(number) for number in re.findall(r"\[ref:(\d+)\]", answer["answer"])}
     return {citation["title"] for citation in answer["citations"] if citation["index"] in numbers}
 
@@ -156,7 +156,7 @@ def cited(answer: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "question"), [(name, question) for name, questions in QUESTIONS.items() for question in questions]
 )
-async def test_the_right_items_are_answered_from(library: Library, name: str, question: str) -> None:
+async def test_answers_use_the_right_items(library: Library, name: str, question: str) -> None:
     week = week_start(datetime.now(UTC))
     titles, labels = {
         "restaurants": (library.titles("restaurant"), ["kind: restaurant"]),
@@ -179,7 +179,7 @@ async def test_the_right_items_are_answered_from(library: Library, name: str, qu
 @pytest.mark.parametrize(
     ("question", "rerank"), [*((question, False) for question in NEW), *((question, True) for question in NEW[:2])]
 )
-async def test_the_latest_ten_survive(library: Library, question: str, rerank: bool) -> None:
+async def test_the_latest_ten_remain(library: Library, question: str, rerank: bool) -> None:
     latest = sorted(library.items.values(), key=lambda item: str(item.created_at), reverse=True)
     answer = await ask(library, question, model="extractive", options={"rerank": rerank})
     assert cited(answer) >= {item.title for item in latest[:5]}
@@ -188,7 +188,7 @@ async def test_the_latest_ten_survive(library: Library, question: str, rerank: b
     assert not answer["not_found"]
 
 
-async def test_a_citation_says_what_it_is_and_when_it_was_saved(library: Library) -> None:
+async def test_a_citation_has_its_items_kind_and_date(library: Library) -> None:
     answer = await ask(library, "What restaurants did I save?", model="extractive")
     for citation in answer["citations"]:
         assert (citation["entity_type"], citation["category"], citation["type"]) == ("restaurant", "Food", "capture")

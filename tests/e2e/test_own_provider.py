@@ -1,4 +1,4 @@
-"""A user's own model on the whole stack: saved, asked, rotated under, demanded, deleted."""
+"""A user's own model on the whole stack: saved, used, kept through a key rotation, required, deleted."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ async def save(api: httpx.AsyncClient, upstream: KeyedUpstream) -> None:
     assert response.json()["test"]["ok"] is True, response.text
 
 
-async def answered(api: httpx.AsyncClient, upstream: KeyedUpstream, document: Json) -> None:
+async def check_answer(api: httpx.AsyncClient, upstream: KeyedUpstream, document: Json) -> None:
     calls = len(upstream.calls)
-    answer = await ask(api, QUESTION, document_ids=[document["id"]])  # other tests of this stack have theirs
+    answer = await ask(api, QUESTION, document_ids=[document["id"]])  # other tests of this stack have their own
     assert "five days" in answer["answer"]
     assert [citation["file_name"] for citation in answer["citations"]] == ["refunds.md"]
     assert len(upstream.calls) == calls + 1
@@ -48,17 +48,17 @@ async def rotate(stack: LocalStack) -> str:
     return done.stdout
 
 
-async def test_a_users_own_model_from_saving_to_deleting(reaching: LocalStack) -> None:
-    stack = reaching
+async def test_a_users_own_model_from_creation_to_deletion(egress_stack: LocalStack) -> None:
+    stack = egress_stack
     async with (
         keyed_upstream(KEY) as upstream,
         httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as api,
     ):
         document = await upload_bytes(api, "refunds.md", DOCUMENT)
         await ask(api, QUESTION)
-        assert upstream.calls == []  # the operator's model answered
+        assert upstream.calls == []  # the operator's model check_answer
         await save(api, upstream)
-        await answered(api, upstream, document)
+        await check_answer(api, upstream, document)
 
         keys = stack.data_dir / "master-keys"
         assert stat.S_IMODE(keys.stat().st_mode) == 0o600
@@ -66,7 +66,7 @@ async def test_a_users_own_model_from_saving_to_deleting(reaching: LocalStack) -
         keys.write_text(f"{newest}\n{old}")
         assert "1 rewrapped" in await rotate(stack)
         keys.write_text(newest)
-        await answered(api, upstream, document)
+        await check_answer(api, upstream, document)
 
         assert (await api.patch("/v1/providers", json={"require_own": True})).status_code == 200
         response = await api.post("/v1/chat", json={"question": QUESTION})

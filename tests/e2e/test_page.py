@@ -1,4 +1,4 @@
-"""The page in a real Chromium, on a running stack whose model says what a test tells it."""
+"""The page in a real Chromium, on a running stack whose model answers what a test prescribes."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ QUESTION = "How much is the meal allowance per day abroad?"
 ANSWER = ("Abroad, the meal allowance ", "is 62 euros per day. [re", "f:1] It is paid in gold on Sundays.")
 KEY = "sk-canary-page-4711"
 COVERED_BADGE = """(() => {
-  const [badge, card] = ['.badge', '.card'].map(each => document.querySelector(each).getBoundingClientRect());
+  const [badge, card] = ['.badge', '.card'].map(selector => document.querySelector(selector).getBoundingClientRect());
   const isApart = card.bottom <= badge.top || badge.bottom <= card.top;
   return isApart && card.top >= 0 && card.bottom <= innerHeight ? '' : JSON.stringify([badge, card]);
 })()"""
-"""Where the badge and its card are if the one covers the other, or the card isn't all in the window."""
+"""The boxes of the badge and its card if the card covers the badge or leaves the window, else ""."""
 
 OPEN_GRANTS = """(() => {
   const choice = document.querySelector('main .tools select'), name = 'שכר';
-  if (!document.querySelector('dialog') && [...(choice?.options ?? [])].some(each => each.value === name)) {
+  if (!document.querySelector('dialog') && [...(choice?.options ?? [])].some(option => option.value === name)) {
     if (choice.value === name) return document.querySelector('main .tools select + button')?.click();
     choice.value = name;
     choice.dispatchEvent(new Event('change', {bubbles: true}));
   }
 })()"""
-"""A step towards who may use a collection; called until the dialog is there."""
+"""A step towards a collection's permissions; run until the dialog is open."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def _all_ready(http: httpx.Client) -> bool | None:
 
 @pytest.fixture
 async def page(stack: LocalStack, model: ScriptedModel, chromium: Chromium) -> AsyncIterator[DrivenPage]:
-    """The page, open; whatever a test does, no script but its own runs, and nothing leaves the origin."""
+    """The open page. Afterwards, checks that only its own scripts ran, and that nothing left the origin."""
     model.say(*ANSWER)
     async with chromium.page() as driven:
         for domain in ("Page", "Runtime", "Network", "Log", "DOM"):
@@ -114,33 +114,33 @@ async def test_an_answer_with_its_proof(page: DrivenPage, model: ScriptedModel) 
     assert "[" not in prose
     assert "It is paid in gold" in await text(page, ".uncited")
     assert await page.run("document.querySelector('[role=status]').textContent") != ""
-    # By keyboard: the card has the focus, and Esc gives it back.
+    # By keyboard: the card takes the focus, and Esc returns it.
     await page.run("document.querySelector('.badge').focus()")
     assert "Supported" in await page.run("document.activeElement.getAttribute('aria-label')")
     await page.press("Enter", "\r")
     assert await text(page, ".card mark") == QUOTE
     assert "The passage says this." in await text(page, ".card .verdict")
-    assert "#" not in await text(page, ".card .passage"), "no signs of Markdown's headings"
+    assert "#" not in await text(page, ".card .passage"), "no Markdown heading signs"
     await page.wait_for("document.activeElement.getAttribute('role') === 'dialog'")
     await page.press("Escape")
     await page.wait_for("document.activeElement.className.includes('badge') && !document.querySelector('.card')")
-    # By mouse: pointing shows it, and takes no focus.
+    # By mouse: pointing shows the card, without taking the focus.
     await page.move_to(".badge")
     await page.wait_for("!!document.querySelector('.card')")
     assert await page.run("document.activeElement.className.includes('badge')")
-    for height in (260, 340, 437, 700):  # wherever there is room, the card doesn't cover its badge
+    for height in (260, 340, 437, 700):  # whatever the height, the card doesn't cover its badge
         await page.call(
             "Emulation.setDeviceMetricsOverride", width=780, height=height, deviceScaleFactor=1, mobile=False
         )
         await page.wait_for(f"innerHeight === {height}")
         await page.run("new Promise(painted => requestAnimationFrame(() => setTimeout(painted)))")
-        await page.move_to(".badge")  # the badge may have moved away from under the mouse
+        await page.move_to(".badge")  # the badge may have moved away from the mouse
         await page.wait_for("!!document.querySelector('.card')")
         assert await page.run(COVERED_BADGE) == "", f"in a window {height} pixels high"
     await page.call("Emulation.clearDeviceMetricsOverride")
     await page.click(".badge")
     await page.wait_for("document.activeElement.getAttribute('role') === 'dialog'")
-    # The stored text beside it, at the quote.
+    # The stored text beside the answer, at the quote.
     await page.run("document.querySelector('.card-actions button').click()")
     assert await text(page, ".reader mark") == QUOTE
     assert await page.run("document.querySelector('.reader pre').textContent") == POLICY
@@ -160,7 +160,7 @@ async def test_a_marker_that_is_cut_anywhere_never_shows(page: DrivenPage, model
         "window.seen = ''; new MutationObserver(() => (seen += document.querySelector('.prose')?.textContent + '\\n'))"
         ".observe(document.body, {subtree: true, childList: true, characterData: true})"
     )
-    model.pause = 0.05  # so that each piece is painted
+    model.pause = 0.05  # so that each piece is painted on its own
     await ask(page, QUESTION)
     model.pause = 0.01
     seen: str = await page.run("window.seen")
@@ -191,14 +191,14 @@ async def test_right_to_left(page: DrivenPage, stack: LocalStack, model: Scripte
     assert first > second, "a table that begins in Hebrew has its first column at the right"
     box = "document.querySelector('.prose p').getBoundingClientRect()"
     badge = "document.querySelector('.prose p .badge').getBoundingClientRect()"
-    assert await page.run(f"{badge}.x < {box}.x + {box}.width / 2"), "the badge stands at the end of the sentence: left"
+    assert await page.run(f"{badge}.x < {box}.x + {box}.width / 2"), "the badge is at the end of the sentence: left"
     await page.click(".badge")
     assert await page.wait_for("getComputedStyle(document.querySelector('.card .passage')).direction") == "rtl"
     rooms = [
-        f"parseFloat(getComputedStyle(document.querySelector('{each}')).paddingRight)"
-        for each in (".prose ul", ".card h2")
+        f"parseFloat(getComputedStyle(document.querySelector('{selector}')).paddingRight)"
+        for selector in (".prose ul", ".card h2")
     ]
-    assert min(await page.run(f"[{', '.join(rooms)}]")) > 20, "for the list's markers, and for the button beside"
+    assert min(await page.run(f"[{', '.join(rooms)}]")) > 20, "there is room for the list's markers and for the button"
 
 
 async def test_arabic_with_numbers_markers_and_code(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
@@ -211,12 +211,12 @@ async def test_arabic_with_numbers_markers_and_code(page: DrivenPage, stack: Loc
     await ask(page, "كم يبلغ بدل الطعام في الخارج؟")
     styles = await page.run(
         "[...document.querySelectorAll('.question, .prose p, .prose p > code, .prose pre code, .prose li > code')]"
-        ".map(each => getComputedStyle(each)).map(style => [style.direction, style.unicodeBidi])"
+        ".map(element => getComputedStyle(element)).map(style => [style.direction, style.unicodeBidi])"
     )
     assert styles == [[direction, "isolate"] for direction in ("rtl", "rtl", "ltr", "ltr", "ltr")]
     places = [
-        f"document.querySelector('.prose p > {each}').getBoundingClientRect()"
-        for each in (".badge, .prose sup", "code")
+        f"document.querySelector('.prose p > {selector}').getBoundingClientRect()"
+        for selector in (".badge, .prose sup", "code")
     ]
     assert await page.run(f"{places[0]}.x > {places[1]}.x || {places[0]}.y < {places[1]}.y"), (
         "what follows is to its left"
@@ -227,12 +227,12 @@ async def test_arabic_with_numbers_markers_and_code(page: DrivenPage, stack: Loc
     assert await page.run("getComputedStyle(document.querySelector('.card h2')).direction") == "rtl"
 
 
-async def test_suggested_questions_are_asked_and_the_quiet_line_opens(page: DrivenPage, model: ScriptedModel) -> None:
+async def test_suggested_questions_are_asked_and_details_open(page: DrivenPage, model: ScriptedModel) -> None:
     model.say("Nothing says that. You could ask:\n\n", "- How much is a meal abroad?\n- <b>Who</b> approves it?\n")
     await ask(page, QUESTION)
     asked = "[...document.querySelectorAll('.suggestions button')].map(each => each.textContent)"
     assert await page.run(asked) == ["How much is a meal abroad?", "<b>Who</b> approves it?"]
-    assert await page.run("document.querySelectorAll('.prose li').length") == 0, "they aren't shown twice"
+    assert await page.run("document.querySelectorAll('.prose li').length") == 0, "the suggestions aren't shown twice"
     assert not await page.run("document.querySelector('.details').open")
     assert " tokens" in await text(page, ".details summary")
     await page.run("document.querySelector('.details summary').focus()")
@@ -286,7 +286,7 @@ async def test_a_reload_a_deep_link_and_the_history(page: DrivenPage, stack: Loc
 
 
 @pytest.mark.client("chromium", "Reads a run from its first event, without a gap")
-async def test_a_reload_in_the_middle_of_an_answer_goes_on(page: DrivenPage, model: ScriptedModel) -> None:
+async def test_an_answer_goes_on_after_a_reload(page: DrivenPage, model: ScriptedModel) -> None:
     model.say("Word after word, ", endless=True)
     await page.run("document.querySelector('#question').focus()")
     await page.type_text(QUESTION)
@@ -298,7 +298,7 @@ async def test_a_reload_in_the_middle_of_an_answer_goes_on(page: DrivenPage, mod
     await page.wait_for(long.format(before + 200))
     assert not model.left_at
     assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "true"
-    # Chromium's own client reads the run, from its first frame and without a gap.
+    # Chromium's own EventSource reads the run from its first frame without a gap.
     numbers = await page.run(
         """fetch('/v1/conversations/' + location.hash.slice(4)).then(response => response.json()).then(page =>
         new Promise((resolve, reject) => {
@@ -382,27 +382,27 @@ async def test_malformed_frames_are_passed_over(page: DrivenPage) -> None:
     assert await page.run("document.querySelectorAll('.toast').length") == 0
 
 
-async def test_enter_that_chooses_a_word_asks_nothing(page: DrivenPage) -> None:
+async def test_enter_in_an_input_method_sends_no_question(page: DrivenPage) -> None:
     await page.run("document.querySelector('#question').focus()")
     await page.type_text("東京の")
     for flags in ("{isComposing: true}", "{keyCode: 229}", "{shiftKey: true}"):
         event = f"new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true, ...{flags}}})"
         await page.run(f"document.activeElement.dispatchEvent({event})")
     await page.call("Input.imeSetComposition", text="かいぎ", selectionStart=3, selectionEnd=3)
-    await page.press("Enter")  # as an input method is told which word is meant
+    await page.press("Enter")  # as one confirms a word in an input method
     await page.type_text("会議は何時ですか")
     assert await page.run("document.querySelectorAll('.answer').length") == 0
     await page.press("Enter")
     await page.wait_for(QUIET)
     assert await text(page, ".question") == "東京の会議は何時ですか"
-    # The history finds what stands inside a text without spaces.
+    # The history's search finds a word inside a text without spaces.
     for words, count in (("会議", 1), ("会館", 0)):
         await fill(page, ".sidebar input[type=search]", words)
         await page.wait_for(f"document.querySelectorAll('.conversations a').length === {count}")
     await fill(page, ".sidebar input[type=search]", "")
 
 
-async def test_a_question_is_edited_and_answered_anew_in_another_way(page: DrivenPage) -> None:
+async def test_a_question_is_edited_and_answered_again_by_another_profile(page: DrivenPage) -> None:
     await ask(page, QUESTION)
     await press_named(page, ".asked button", "Edit and ask again")
     await page.wait_for("document.activeElement.matches('.editing textarea')")
@@ -419,12 +419,12 @@ async def test_a_question_is_edited_and_answered_anew_in_another_way(page: Drive
     await page.wait_for(f"document.querySelectorAll('.answer').length === 3 && {QUIET}")
     sent = [event["params"]["request"] for event in page.events if event["method"] == "Network.requestWillBeSent"]
     asked = [json.loads(request["postData"]) for request in sent if request["url"].endswith("/v1/chat")]
-    assert [(each["question"], each["profile"]) for each in asked] == [
+    assert [(body["question"], body["profile"]) for body in asked] == [
         (QUESTION, "grounded"), ("How much is it\nat home?", "grounded"), ("How much is it\nat home?", "documents"),
     ]  # fmt: skip
-    assert len({each.get("conversation_id") for each in asked[1:]} - {None}) == 1, "all in one conversation"
+    assert len({body.get("conversation_id") for body in asked[1:]} - {None}) == 1, "all in one conversation"
     questions = "[...document.querySelectorAll('.question')].map(each => each.textContent)"
-    assert await page.run(questions) == [each["question"] for each in asked]
+    assert await page.run(questions) == [body["question"] for body in asked]
     assert await page.run("getComputedStyle(document.querySelector('.question')).whiteSpaceCollapse") == "preserve"
 
 
@@ -460,10 +460,10 @@ READING = """(() => {
     return new Response(JSON.stringify(body), response);
   };
 })()"""
-"""Makes the newest document of a list one of which 12 of 300 pages are read, until `reading` is false."""
+"""Shows the newest listed document as one with 12 of 300 pages read, until `reading` is false."""
 
 
-async def test_a_listed_document_shows_how_far_it_is_until_it_is_ready(
+async def test_a_listed_document_shows_its_progress_until_it_is_ready(
     page: DrivenPage, stack: LocalStack, axe: str
 ) -> None:
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
@@ -485,7 +485,7 @@ async def test_a_listed_document_shows_how_far_it_is_until_it_is_ready(
     assert await page.run("document.querySelectorAll('.documents progress').length") == 0
 
 
-async def test_files_are_added_by_their_address(page: DrivenPage, stack: LocalStack) -> None:
+async def test_files_are_added_by_their_url(page: DrivenPage, stack: LocalStack) -> None:
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
         stored = await upload_bytes(http, "moon.md", b"# The moon\n\nIt pulls the sea.\n")
     await page.go(f"{stack.base_url}/#/library")
@@ -505,7 +505,7 @@ async def test_files_are_added_by_their_address(page: DrivenPage, stack: LocalSt
     assert await page.run("document.querySelectorAll('.rows:not(.documents) > li').length") == 2
 
 
-async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
+async def test_own_models_are_tested_chosen_beside_the_question_and_removed(
     page: DrivenPage, stack: LocalStack, model: ScriptedModel
 ) -> None:
     await page.go(f"{stack.base_url}/#/account")
@@ -515,15 +515,15 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
         for number, value in enumerate((name, model.url, KEY, name)):
             await page.run(f"document.querySelectorAll('.add-provider input')[{number}].focus()")
             await page.type_text(value)
-        await press_named(page, ".add-provider button", "Test and save")  # not before the first is saved
+        await press_named(page, ".add-provider button", "Test and save")  # wait until the first one is saved
         await page.wait_for(f"document.querySelector('.providers')?.textContent.includes('{name}')")
-        assert await page.run("document.querySelectorAll('.add-provider input')[2].value") == "", "no key stays"
+        assert await page.run("document.querySelectorAll('.add-provider input')[2].value") == "", "the key is cleared"
     states = "[...document.querySelectorAll('.providers > li')].map(row => row.textContent)"
     shown = await page.run(states)
     assert [("Works" in row, "In use" in row) for row in shown] == [(True, True), (True, False)]
     assert "second-model" in shown[0]
     assert KEY not in await page.run("document.documentElement.outerHTML")
-    # A saved one is tried out again: what it says is kept and shown, in words.
+    # A saved one is tested again: the page stores the result and shows it in words.
     model.status = 401
     await press_named(page, ".providers button", "Test second-model")
     await page.wait_for("document.querySelector('.providers [role=status] .fault')?.textContent.length > 20")
@@ -552,13 +552,13 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
     await page.go(f"{stack.base_url}/#/account")
     assert "Tokens per day" in await page.wait_for("document.querySelector('.chart svg')?.ariaLabel")
     assert await page.run("document.querySelectorAll('.chart rect').length") >= 2, "a bar for each model"
-    # Back to the server's own, without losing one's own.
+    # Back to the server's own model; the user's own stays saved.
     await press_named(page, ".providers button", "Stop using")
     await page.wait_for(f"{states}.length === 2 && !{states}.some(row => row.includes('In use'))")
     await page.go(f"{stack.base_url}/#/")
     await page.wait_for("!!document.querySelector('#question')")
     await ask(page, QUESTION)
-    assert model.models[-1] == "scripted", "the server's own"
+    assert model.models[-1] == "scripted", "the server's own model answered"
     await page.go(f"{stack.base_url}/#/account")
     for left in (1, 0):
         await page.wait_for("!!document.querySelector('.providers .link')")
@@ -568,7 +568,7 @@ async def test_own_models_are_tried_out_chosen_beside_the_question_and_removed(
         await page.wait_for(f"document.querySelectorAll('.providers strong').length === {left}")
 
 
-async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
+async def test_hostile_texts_are_shown_as_text(page: DrivenPage, stack: LocalStack, model: ScriptedModel) -> None:
     """As an answer, a question, a document, its name and title, a conversation's title, and a model's error."""
     name = f'"><img src=x onerror={SCRIPT}>.md'
     async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as http:
@@ -582,7 +582,7 @@ async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, mod
     await ask(page, f"What is the zorblax fee? <img src=x onerror={SCRIPT}>")
     shown = await text(page, ".prose")
     for piece in ("<script>window.hacked=1</script>", "<img src=x onerror", "<meta http-equiv"):
-        assert piece in shown, "it is shown as it was written"
+        assert piece in shown, "it is shown as written"
     links_shown = await page.run(
         "[...document.querySelectorAll('.prose a')].map(link => [link.protocol, link.rel, link.target])"
     )
@@ -615,7 +615,7 @@ async def test_hostile_texts_stay_texts(page: DrivenPage, stack: LocalStack, mod
     names = "[...document.querySelectorAll('.documents .name')].map(name => name.textContent).join('')"
     await page.wait_for(f"{names}.includes('photogpj.exe') && {names}.includes({json.dumps(HOSTILE[1])})")
     assert not set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") & set(await page.run(names))
-    assert await page.run("window.violated") is None, "nothing had to be refused"
+    assert await page.run("window.violated") is None, "the policy had to refuse nothing"
 
 
 async def test_axe_finds_nothing(
@@ -695,7 +695,7 @@ async def test_axe_finds_nothing(
         ),
     }
     looks = list(itertools.product(("en", "de"), ("light", "dark"), (390, 1280)))
-    # Half of them have every two of language, scheme and width together.
+    # These four cover every pair of language, scheme and width.
     for language, scheme, width in looks if proof.full else [looks[place] for place in (0, 3, 5, 6)]:
         await page.run(f"localStorage.setItem('citewire.language', '{language}')")
         features = [
@@ -710,7 +710,7 @@ async def test_axe_finds_nothing(
         await page.wait_for("document.readyState === 'complete' && !!document.querySelector('.sidebar')")
         await page.run(f"{axe}; undefined")
         for view, (place, there) in views.items():
-            # What was opened over or beside the page is closed, but where the next view begins there.
+            # Close what is open over or beside the page, unless the next view needs it.
             await page.run("document.querySelector('dialog')?.close()")
             if place != conversation:
                 await page.run("document.querySelector('.reader header > .icon')?.click()")

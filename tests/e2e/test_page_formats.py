@@ -1,4 +1,4 @@
-"""Files of each kind opened from an answer in a real Chromium: at the quote's place, with it marked, under axe."""
+"""Files of each kind, opened from an answer in a real Chromium: at the quote, which is marked; checked with axe."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_each_format_opens_at_the_quotes_place(
                 await check_looks(page)
             await page.press("Escape")
             await page.run("document.querySelectorAll('.chosen .icon').forEach(button => button.click())")
-        # The last again, of which both ways to be read are checked, in the other language.
+        # The last case again in the other language; both of its views are checked.
         await page.run("localStorage.setItem('citewire.language', 'de')")
         await page.call("Page.reload")
         await page.wait_for("document.querySelectorAll('.badge').length > 0")
@@ -158,6 +158,6 @@ async def check(page: DrivenPage, stack: LocalStack, number: int, case: Case, fa
     assert fact in await page.wait_for("document.querySelector('.reader mark')?.textContent")
     assert place in await page.run("document.querySelector('.reader header').textContent")
     box, view = [
-        f"document.querySelector('.reader {each}').getBoundingClientRect()" for each in ("mark", ".reader-text")
+        f"document.querySelector('.reader {selector}').getBoundingClientRect()" for selector in ("mark", ".reader-text")
     ]
-    assert await page.run(f"{box}.top >= {view}.top && {box}.bottom <= {view}.bottom"), "it is in sight"
+    assert await page.run(f"{box}.top >= {view}.top && {box}.bottom <= {view}.bottom"), "the quote is in sight"

@@ -41,7 +41,7 @@ async def stored_feedback(page: DrivenPage, api: httpx.AsyncClient) -> dict[str,
 
 
 async def exported_feedback(stack: LocalStack, folder: Path) -> list[dict[str, Any]]:
-    """The questions of the set that `citewire eval --from feedback` writes."""
+    """Returns the questions of the set that `citewire eval --from feedback` writes."""
     command = ["-m", "citewire_cli", "eval", "--from", "feedback", "--no-search", "--export", str(folder)]
     environ = {**os.environ, "CITEWIRE_URL": stack.base_url, "CITEWIRE_DATA_DIR": str(stack.data_dir)}
     done = await asyncio.create_subprocess_exec(sys.executable, *command, env=environ, stdout=PIPE, stderr=STDOUT)
@@ -58,7 +58,7 @@ async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
     await page.run("document.querySelector('.thumb.down').focus()")
     await page.press("Enter", "\r")
     await page.wait_for("document.activeElement.matches('.feedback input')")
-    assert await stored_feedback(page, api) is None, "nothing is handed over before it is sent"
+    assert await stored_feedback(page, api) is None, "nothing is stored before it is sent"
     assert "Owners and admins" in await text(page, ".feedback .quiet")
     await page.press("Escape")
     await page.wait_for("!document.querySelector('.feedback')")
@@ -87,12 +87,12 @@ async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
     await page.wait_for("document.querySelector('.thumb.up')?.ariaPressed === 'true'")
     listed = (await api.get("/v1/feedback", params={"rating": "up"})).json()["feedback"]
     assert listed[0]["question"] == QUESTION
-    # What was rated on the page is an evaluation set, with the quote that its answer cites.
+    # A rating on the page becomes part of an evaluation set, with the quote that the answer cites.
     number = listed[0]["answer"]["exchange_id"]
-    (query,) = [each for each in await exported_feedback(stack, tmp_path / "set") if each["_id"] == number]
+    (query,) = [query for query in await exported_feedback(stack, tmp_path / "set") if query["_id"] == number]
     assert query["text"] == QUESTION
     assert any("4712 guilders" in quote for quote in query["quotes"])
-    # The conversation is saved as a file, in both forms; the menu stays open for the second.
+    # The conversation is saved as a file in both formats; the menu stays open for the second.
     await page.call(
         "Browser.setDownloadBehavior", behavior="allow", browserContextId=page.context, downloadPath=str(tmp_path)
     )
@@ -112,7 +112,7 @@ async def test_an_answer_is_rated_by_keyboard_changed_taken_back_and_exported(
     assert whole["messages"][-1]["feedback"]["rating"] == "up"
 
 
-async def test_tags_are_set_at_upload_and_later_filter_and_narrow_the_question(
+async def test_tags_are_set_at_upload_and_edited_filter_the_list_and_narrow_the_question(
     page: DrivenPage, api: httpx.AsyncClient, stack: LocalStack, tmp_path: Path
 ) -> None:
     (tmp_path / "selkies.md").write_text("# Selkies\n\nThe selkie boarding fee is 4713 guilders for each crossing.\n")
@@ -136,13 +136,13 @@ async def test_tags_are_set_at_upload_and_later_filter_and_narrow_the_question(
     await page.wait_for("document.querySelector('.chosen')?.textContent.includes('Seefahrt')")
     await ask(page, QUESTION)
     sources = await page.run("[...document.querySelectorAll('.pill-title')].map(each => each.textContent)")
-    assert set(sources) <= {"Selkies"}, "the document without the tag isn't asked"
-    await press_named(page, ".chosen button", "Stop filtering by the tag “\u2068Seefahrt\u2069”")
+    assert set(sources) <= {"Selkies"}, "the document without the tag isn't a source"
+    await press_named(page, ".chosen button", "Not only with the tag “\u2068Seefahrt\u2069”")
     await ask(page, QUESTION)
     assert "4712" in await page.wait_for("[...document.querySelectorAll('.prose')].at(-1).textContent")
 
 
-async def test_a_document_and_a_collection_get_readers(
+async def test_a_document_and_a_collection_are_shared(
     page: DrivenPage, api: httpx.AsyncClient, stack: LocalStack
 ) -> None:
     article = {"type": "article", "title": "Wages", "content": "The wages rise in May.", "collection": "people/pay"}
@@ -162,7 +162,7 @@ async def test_a_document_and_a_collection_get_readers(
     assert "readers" not in (await api.get(f"/v1/documents/{number}")).json()
     await page.press("Escape")
     await page.wait_for("!document.querySelector('dialog')")
-    assert await page.run("document.activeElement.textContent") == "Permissions", "the focus is where it was"
+    assert await page.run("document.activeElement.textContent") == "Permissions", "the focus is back where it was"
     await page.go(f"{stack.base_url}/#/library")
     await page.wait_for("!!document.querySelector('.documents')")
     await page.call("Page.reload")  # for the new collection
@@ -173,7 +173,7 @@ async def test_a_document_and_a_collection_get_readers(
     await page.press("Enter", "\r")
     await page.wait_for("document.querySelectorAll('dialog .subjects select').length === 1")
     await choose(page, "dialog .subjects select", "manage")
-    async with asyncio.timeout(10):  # the choice shows before it is saved
+    async with asyncio.timeout(10):  # the page shows the choice before it is saved
         expected = [{"subject": "user:ada", "access": "manage"}]
         while (await api.get("/v1/collections/people%2Fpay/grants")).json()["grants"] != expected:  # noqa: ASYNC110 # the browser's
             await asyncio.sleep(0.1)
@@ -183,9 +183,9 @@ async def test_a_document_and_a_collection_get_readers(
     await page.wait_for("!document.querySelector('dialog')")
 
 
-async def test_who_has_no_documents_is_shown_where_to_add_them(page: DrivenPage) -> None:
+async def test_an_empty_library_shows_where_to_add_documents(page: DrivenPage) -> None:
     link = "document.querySelector('.hello a')"
-    assert not await page.run(f"!!{link}"), "there are some"
+    assert not await page.run(f"!!{link}"), "there are documents"
     await page.call("Fetch.enable", patterns=[{"urlPattern": "*/v1/documents?page_size=1"}])
     await page.call("Page.reload")
     paused = await page.event("Fetch.requestPaused")

@@ -1,4 +1,4 @@
-"""What the page does for each piece of an answer, in a real Chromium: counted; `benchmarks.page` times it."""
+"""Counts the page's work for each piece of an answer in a real Chromium; `benchmarks.page` measures its time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STREAM = """
         return [written, away]
     }
 """
-"""Answers come from a stream that a test writes."""
+"""Replaces the network, so that answers come from a stream that the test writes."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def page(stack: LocalStack, chromium: Chromium) -> AsyncIterator[DrivenPag
 
 
 async def begin(page: DrivenPage) -> None:
-    """Asks; the answer is up to the test."""
+    """Asks a question; the test writes the answer."""
     await page.run("location.hash = '#/'; document.querySelector('#question').focus()")
     await page.type_text("How much is it?")
     await page.press("Enter")
@@ -73,19 +73,19 @@ async def end(page: DrivenPage) -> None:
     await page.wait_for("!document.querySelector('.answer[aria-busy=true]')")
 
 
-async def grown(page: DrivenPage, first: str, piece: str, count: int) -> list[int]:
-    """Characters written into the page while an answer grows, and the most pixels below what was seen."""
+async def grow_answer(page: DrivenPage, first: str, piece: str, count: int) -> list[int]:
+    """Returns how many characters a growing answer wrote into the page, and the most pixels below the visible part."""
     await begin(page)
     taken: list[int] = await page.run(f"grow({json.dumps(first)}, {json.dumps(piece)}, {count})")
     await end(page)
     return taken
 
 
-async def test_a_question_is_sent_before_enter_has_been_dealt_with(page: DrivenPage) -> None:
+async def test_enter_sends_the_question_at_once(page: DrivenPage) -> None:
     await page.run("location.hash = '#/'; document.querySelector('#question').focus()")
     await page.type_text("How much is it?")
     enter = "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true})"
-    # A script's own event leaves no room for promises until it returns.
+    # A script's own event runs no promises until it returns.
     script = f"(() => {{ document.querySelector('#question').dispatchEvent({enter}); return sent }})()"
     assert await page.run(script) == 1
     await page.wait_for("!!document.querySelector('.answer[aria-busy=true]')")
@@ -102,14 +102,14 @@ async def test_a_question_is_sent_before_enter_has_been_dealt_with(page: DrivenP
     ],
     ids=["lines of code", "one line of code", "one paragraph", "table in a list"],
 )
-async def test_twice_as_much_text_is_twice_as_much_to_write(page: DrivenPage, first: str, piece: str) -> None:
-    less, _ = await grown(page, first, piece, 25)
-    more, away = await grown(page, first, piece, 50)
+async def test_twice_the_text_takes_twice_the_writing(page: DrivenPage, first: str, piece: str) -> None:
+    less, _ = await grow_answer(page, first, piece, 25)
+    more, away = await grow_answer(page, first, piece, 50)
     assert more / less < 2.6
     assert away < 120, "the end stays in sight"
 
 
-async def test_the_end_isn_t_followed_by_who_reads_above_it(page: DrivenPage) -> None:
+async def test_the_page_does_not_scroll_while_a_reader_is_above_the_end(page: DrivenPage) -> None:
     await begin(page)
     await page.run("grow('', 'A paragraph of it.\\n\\n', 30)")
     await page.run("document.querySelector('#main').scrollTop = 100; new Promise(requestAnimationFrame)")
@@ -118,7 +118,7 @@ async def test_the_end_isn_t_followed_by_who_reads_above_it(page: DrivenPage) ->
     await end(page)
 
 
-async def test_a_long_conversation_is_written_over_several_frames(page: DrivenPage) -> None:
+async def test_a_long_conversation_is_rendered_over_several_frames(page: DrivenPage) -> None:
     answer = {"role": "assistant", "content": "A paragraph of the answer.\n\n" * 300, "state": "complete"}
     messages = [{"role": "user", "content": f"Question {n // 2}?"} if n % 2 == 0 else answer for n in range(80)]
     stored = {"id": "long", "title": "Long", "messages": messages, "next_page_token": ""}
@@ -130,13 +130,13 @@ async def test_a_long_conversation_is_written_over_several_frames(page: DrivenPa
     )
     await page.wait_for(f"{count} === 40")
     counts: list[int] = await page.run("new Promise(requestAnimationFrame).then(() => counts)")
-    assert max(after - before for before, after in pairwise(counts)) <= 4, "two at a time, and a frame may be missed"
+    assert max(after - before for before, after in pairwise(counts)) <= 4, "two per frame, and a frame may be missed"
     asked = await page.run("[...document.querySelectorAll('.question')].map(question => question.textContent)")
     assert asked == [f"Question {number}?" for number in range(40)]
 
 
 async def accessible(page: DrivenPage) -> tuple[list[str], str]:
-    """The roles and the text that Chromium gives to screen readers, once all answers are laid out."""
+    """Returns the roles and the text that Chromium gives to screen readers once all answers are laid out."""
     await page.wait_for(IN_FULL)
     tree = await page.call("Accessibility.getFullAXTree")
     nodes = [node for node in tree["nodes"] if not node["ignored"]]
@@ -155,10 +155,10 @@ LAID_OUT = """(selector, side) => {
     each.style[side] = ''
     return Math.min(...times)
 }"""
-"""The least milliseconds of layout after a change of the last element's room."""
+"""The least milliseconds that a layout takes after the last element's size has changed."""
 
 
-async def test_screen_readers_are_given_all_of_a_long_answer(page: DrivenPage) -> None:
+async def test_screen_readers_get_all_of_a_long_answer(page: DrivenPage) -> None:
     words = "of what is paid for each day abroad, "
     shapes = [f"Paragraph # {words}\n\n", f"- Item # {words}\n", f"> - Deep # {words}\n"]
     expected = [f"{shape.split('#')[0].lstrip('> -')}{number} of" for shape in shapes for number in range(60)]
@@ -167,21 +167,21 @@ async def test_screen_readers_are_given_all_of_a_long_answer(page: DrivenPage) -
     await page.run(f"tell('token', {json.dumps({'text': answer})}); frames()")
     await end(page)
     _, read = await accessible(page)
-    assert [told for told in expected if told not in read] == []
+    assert [piece for piece in expected if piece not in read] == []
     item, all_of_it = [
         await page.run(f"({LAID_OUT})('{selector}', 'paddingRight')") for selector in (".prose li", ".prose")
     ]
-    assert item < all_of_it / 3, "what has a change is laid out anew, and not all that stands above it"
+    assert item < all_of_it / 3, "only what changed is laid out again, not everything above it"
     await page.run("dispatchEvent(new Event('resize'))")
     _, read = await accessible(page)
-    assert [told for told in expected if told not in read] == [], "when the window has another size"
+    assert [piece for piece in expected if piece not in read] == [], "after the window is resized"
     messages = [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": answer, "state": "complete"}]
     stored = {"id": "long", "title": "Long", "messages": messages, "next_page_token": ""}
     await page.run(f"window.stored = {json.dumps(stored)}; location.hash = '#/c/long'")
     await page.wait_for("document.querySelector('.question')?.textContent === 'Q?'")
     await page.wait_for("document.querySelectorAll('.prose li').length === 120")
     _, read = await accessible(page)
-    assert [told for told in expected if told not in read] == [], "when it is opened again"
+    assert [piece for piece in expected if piece not in read] == [], "after it is opened again"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -1,4 +1,4 @@
-"""`citewire up` with the usual variables of model providers: who answers, who takes over, who learns the keys."""
+"""`citewire up` with the usual variables of model providers: which one answers or takes over, and who has the keys."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ CANARY = "sk-canary-of-a-key-that-only-callers-learn"
 
 
 @pytest.fixture(scope="module")
-def nobody() -> Iterator[str]:
-    """An address at which nobody listens, for as long as the tests run."""
+def unreachable_url() -> Iterator[str]:
+    """A URL at which nothing listens while the tests run."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
-def provider_stack(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[PacedModelStack]:
-    """OpenAI by default, at an address where nobody is; Ollama takes over."""
+def provider_stack(tmp_path_factory: pytest.TempPathFactory, unreachable_url: str) -> Iterator[PacedModelStack]:
+    """OpenAI is the default, at a URL where nothing listens; Ollama takes over."""
 
     def settings(upstream: PacedModelServer) -> Mapping[str, str]:
         return {
             "OPENAI_API_KEY": CANARY,
-            "OPENAI_BASE_URL": nobody,
+            "OPENAI_BASE_URL": unreachable_url,
             "OLLAMA_BASE_URL": upstream.url,
             "LLM_MODEL": MODEL,
             "CITEWIRE_GENERATOR_FALLBACKS": f"ollama/{MODEL}",
@@ -52,10 +52,10 @@ def ask(stack: PacedModelStack, **fields: str) -> dict[str, Any]:
     return response.json()
 
 
-def test_who_sees_text_is_said(provider_stack: PacedModelStack, nobody: str) -> None:
+def test_startup_names_the_providers_that_see_text(provider_stack: PacedModelStack, unreachable_url: str) -> None:
     (welcome,) = provider_stack.stack.events("welcome")
     here = "no text leaves this machine"
-    assert welcome["provider"] == f"gpt-4.1-mini at {nobody}: {here}; if it fails: ollama/{MODEL}"
+    assert welcome["provider"] == f"gpt-4.1-mini at {unreachable_url}: {here}; if it fails: ollama/{MODEL}"
     assert str(welcome["simple"]).startswith(f"{MODEL} and nomic-embed-text at {provider_stack.upstream.url} ")
     assert CANARY not in provider_stack.stack.output.read_text()
 
@@ -76,7 +76,7 @@ def test_a_request_can_name_its_model(provider_stack: PacedModelStack) -> None:
     assert (answer["provider"], answer["steps"]) == ("ollama", [])
 
 
-def test_an_unknown_model_lists_those_that_are_configured(provider_stack: PacedModelStack) -> None:
+def test_the_error_for_an_unknown_model_lists_the_configured_ones(provider_stack: PacedModelStack) -> None:
     body = {"question": QUESTION, "model": "gpt-99"}
     response = httpx.post(f"{provider_stack.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
     assert response.status_code == 404, response.text
@@ -85,7 +85,7 @@ def test_an_unknown_model_lists_those_that_are_configured(provider_stack: PacedM
     assert f"openai/gpt-4.1-mini, ollama/{MODEL}, extractive/extractive" in problem["detail"]
 
 
-def test_only_who_calls_providers_knows_the_key(provider_stack: PacedModelStack) -> None:
+def test_only_services_that_call_providers_have_the_keys(provider_stack: PacedModelStack) -> None:
     known = {
         name
         for name, pid in provider_stack.stack.pids().items()
@@ -94,7 +94,7 @@ def test_only_who_calls_providers_knows_the_key(provider_stack: PacedModelStack)
     assert known == {"embedder", "generator"}
 
 
-def test_the_metrics_say_what_happened(provider_stack: PacedModelStack) -> None:
+def test_the_metrics_count_the_failover(provider_stack: PacedModelStack) -> None:
     ask(provider_stack)
     metrics = provider_stack.stack.metrics("generator")
     taken = 'citewire_generator_failovers_total{next_provider="ollama",provider="openai",reason="PROVIDER_UNAVAILABLE"}'

@@ -1,4 +1,4 @@
-"""The Python client as its users have it: its wheel in an empty environment, against the running stack."""
+"""The Python client as users install it: its wheel in an empty environment, against the running stack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has the wheels of client and contracts and what they ask for, and nothing else of ours."""
+    """A Python with the client's and the contracts' wheels and their dependencies, and nothing else of ours."""
     folder = tmp_path_factory.mktemp("client")
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
     for command in (
@@ -39,7 +39,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.client("citewire-client", "[Examples](../clients/python/README.md), with its wheel alone")
-def test_the_examples_of_its_readme_run(python: Path, stack: LocalStack, tmp_path: Path) -> None:
+def test_the_readmes_examples_run(python: Path, stack: LocalStack, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": stack.base_url, "PYTHONWARNINGS": "error"}
     environment["CITEWIRE_DATA_DIR"] = str(stack.data_dir)
     ports = stack.ports("port")

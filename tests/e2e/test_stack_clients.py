@@ -1,6 +1,6 @@
-"""OpenAI's and Anthropic's libraries over the whole stack: what they upload they find, ask about and see cited.
+"""OpenAI's and Anthropic's libraries against the whole stack: they upload a file, find it, and get answers citing it.
 
-What else they can do is tested against a gateway whose services are scripted, in `tests/contract/`.
+Tests in `tests/contract/` cover the rest, against a gateway with scripted services.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def client(stack: LocalStack) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture(scope="module")
 def store(client: openai.OpenAI) -> Iterator[str]:
-    """A vector store with one file, which is searched."""
+    """A vector store with one file that is ready to be searched."""
     made = client.vector_stores.create(name=f"clients-{uuid4().hex[:8]}").id
     file = client.files.create(file=FILE, purpose="assistants")
     put = client.vector_stores.files.create_and_poll(
@@ -72,7 +72,7 @@ def test_openais_chat_completions_are_cited(client: openai.OpenAI, store: str) -
         for choice in chunk.choices:
             text += choice.delta.content or ""
             annotations += (choice.delta.model_extra or {}).get("annotations", [])
-    assert text.startswith(f"{message.content}\n\nSources:\n- [1] [water.md")  # streams end in a list of them
+    assert text.startswith(f"{message.content}\n\nSources:\n- [1] [water.md")  # a stream ends with a list of sources
     assert annotations == [annotation.to_dict() for annotation in message.annotations]
     parsed = client.chat.completions.parse(
         model="grounded", messages=MESSAGES, response_format=Boiling, extra_body=within
@@ -99,7 +99,7 @@ def test_openais_responses_cite_files(client: openai.OpenAI, store: str) -> None
 @pytest.mark.client("openai", "Over the whole stack: embeddings")
 def test_openais_embeddings_tell_near_from_far(client: openai.OpenAI) -> None:
     texts = [QUESTION, QUOTE, "The committee met on Tuesday."]
-    question, near, far = (each.embedding for each in client.embeddings.create(model="", input=texts).data)
+    question, near, far = (item.embedding for item in client.embeddings.create(model="", input=texts).data)
     assert sum(map(float.__mul__, question, near)) > sum(map(float.__mul__, question, far)) + 0.2
 
 

@@ -1,4 +1,4 @@
-"""`citewire sync` against the running stack: a folder and its collection, whatever happens to either."""
+"""`citewire sync` against the running stack: a collection follows its folder, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ENDINGS = (".md", ".txt", ".csv")
 
 
 def command(folder: Path, collection: str, *options: str) -> list[str]:
-    """Runs in a process of its own, as people and CronJobs run it."""
+    """Returns the command line, as people and CronJobs run it."""
     return [sys.executable, "-m", "citewire_cli", "sync", str(folder), "-c", collection, *options]
 
 
 @asynccontextmanager
 async def running(stack: LocalStack, *arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The command; what it says comes through its output."""
+    """The command's process; its messages come through its standard output."""
     process = await asyncio.create_subprocess_exec(
         *arguments, "--url", stack.base_url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
@@ -43,7 +43,7 @@ async def running(stack: LocalStack, *arguments: str) -> AsyncGenerator[asyncio.
 
 
 async def library(api: httpx.AsyncClient, collection: str) -> dict[str, list[str]]:
-    """The digests of a collection's documents by their names; a name that is there twice has two."""
+    """Returns the digests of a collection's documents by file name; a duplicate name has several."""
     documents: dict[str, list[str]] = {}
     params: dict[str, str | int] = {"collection": collection, "page_size": 500}
     while True:
@@ -55,8 +55,8 @@ async def library(api: httpx.AsyncClient, collection: str) -> dict[str, list[str
         params["page_token"] = page["next_page_token"]
 
 
-def held(folder: Path) -> dict[str, list[str]]:
-    """What the library should hold of a folder."""
+def expected_library(folder: Path) -> dict[str, list[str]]:
+    """Returns what `library` should return for a folder."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): [hashlib.sha256(path.read_bytes()).hexdigest()] for path in files}
 
@@ -65,13 +65,13 @@ async def until(look: Callable[[], Awaitable[bool]], what: str) -> None:
     """Waits until something holds."""
     try:
         async with asyncio.timeout(SECONDS):
-            while not await look():  # noqa: ASYNC110 # it is another process that brings it about
+            while not await look():  # noqa: ASYNC110 # another process does it
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise AssertionError(what) from None
 
 
-async def test_what_changes_is_searchable_and_what_vanishes_is_not(
+async def test_changed_files_are_searchable_and_deleted_ones_are_not(
     stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     (tmp_path / "old.md").write_text("# Moorings\n\nThe mooring rope is made of hemp.\n")
@@ -80,25 +80,25 @@ async def test_what_changes_is_searchable_and_what_vanishes_is_not(
         body = {"query": "What is the mooring rope made of?", "collection": "followed", "top_k": 5}
         response = await api.post("/v1/search", json=body)
         if response.status_code == 404:
-            return False  # the collection comes with its first document
+            return False  # the first document creates the collection
         results = response.raise_for_status().json()["results"]
         return any(words in result["content"] and result["file_name"] == name for result in results)
 
     async with running(stack, *command(tmp_path, "followed", "--watch")) as process:
-        await until(lambda: finds("hemp", "old.md"), "it is there at first")
+        await until(lambda: finds("hemp", "old.md"), "the first version isn't found")
         (tmp_path / "old.md").write_text("# Moorings\n\nThe mooring rope is made of nylon.\n" + "More words. " * 8000)
-        await until(lambda: finds("nylon", "old.md"), "a new version replaces it")
+        await until(lambda: finds("nylon", "old.md"), "the new version isn't found")
         assert not await finds("hemp", "old.md")
         (tmp_path / "new").mkdir()
         (tmp_path / "old.md").rename(tmp_path / "new/moved.md")
-        await until(lambda: finds("nylon", "new/moved.md"), "it follows its file")
+        await until(lambda: finds("nylon", "new/moved.md"), "the moved file isn't found")
         assert list(await library(api, "followed")) == ["new/moved.md"]
         (tmp_path / "new/moved.md").unlink()
 
         async def gone() -> bool:
             return not await library(api, "followed")
 
-        await until(gone, "it goes with its file")
+        await until(gone, "the deleted file is still there")
         process.send_signal(signal.SIGINT)
         output = (await process.communicate())[0].decode()
     assert process.returncode == 130
@@ -117,7 +117,7 @@ async def test_a_file_that_comes_back_is_there_again(stack: LocalStack, api: htt
         async with running(stack, *command(tmp_path, "again")) as process:
             output = (await process.communicate())[0].decode()
         assert process.returncode == 0, output
-        assert await library(api, "again") == held(tmp_path)
+        assert await library(api, "again") == expected_library(tmp_path)
 
 
 async def test_a_change_is_followed_within_seconds(
@@ -125,7 +125,7 @@ async def test_a_change_is_followed_within_seconds(
 ) -> None:
     """In full with files of 100 kB on an idle machine, where 5 s are promised; else with smaller ones."""
     size, most = (100_000, 5.0) if proof.full else (10_000, float(SECONDS))
-    longest: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
 
     async def finds(words: str, name: str) -> bool:
         body = {"query": f"Where does the {words} lie?", "collection": "timed", "top_k": 10, "mode": "hybrid"}
@@ -138,8 +138,8 @@ async def test_a_change_is_followed_within_seconds(
         async def holds() -> bool:
             return await finds(words, name) is there
 
-        await wait_until(holds, SECONDS, every=0.25)  # each look is a search, which takes a part of the machine
-        longest.setdefault(what, []).append(time.perf_counter() - began)
+        await wait_until(holds, SECONDS, every=0.25)  # each check is a search, which slows the machine down
+        seconds.setdefault(what, []).append(time.perf_counter() - began)
 
     def text(words: str, number: int) -> str:
         lines = (
@@ -153,7 +153,7 @@ async def test_a_change_is_followed_within_seconds(
         async def begun() -> bool:
             return "first.md" in await library(api, "timed")
 
-        await until(begun, "it follows the folder")
+        await until(begun, "the folder isn't followed")
         await wait_until(lambda: finds("tugboat", "first.md"), SECONDS)
         for number in range(proof.pick(scaled_down=1, full=10)):
             file, moved = tmp_path / f"{number}.md", tmp_path / f"moved{number}.md"
@@ -172,9 +172,9 @@ async def test_a_change_is_followed_within_seconds(
     print_table(
         f"Until a change is searched, files of {size / 1000:.0f} kB, seconds",
         ("change", "times", "median", "longest"),
-        [(what, len(each), round(median(each), 2), round(max(each), 2)) for what, each in longest.items()],
+        [(what, len(times), round(median(times), 2), round(max(times), 2)) for what, times in seconds.items()],
     )
-    assert {what: max(each) for what, each in longest.items() if max(each) > most} == {}
+    assert {what: max(times) for what, times in seconds.items() if max(times) > most} == {}
 
 
 class Edits:
@@ -186,7 +186,7 @@ class Edits:
         self.count = 0
 
     def make(self) -> None:
-        """Makes one of them."""
+        """Makes one random edit."""
         self.count += 1
         files = sorted(path for path in self._folder.rglob("*") if path.is_file())
         kinds = [self._write, self._write, *([self._change, self._move, self._copy, self._delete] if files else [])]
@@ -217,7 +217,7 @@ class Edits:
         self._chance.choice(files).unlink()
 
 
-async def test_the_library_ends_as_the_folder_whatever_is_killed(
+async def test_the_library_ends_like_the_folder_whatever_is_killed(
     stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path, proof: ProofScale, print_table: PrintTable
 ) -> None:
     chance = proof.random()
@@ -231,7 +231,7 @@ async def test_the_library_ends_as_the_folder_whatever_is_killed(
         runs += 1
         async with running(stack, *command(folder, "edited", "--allow-deletions")) as process:
             if chance.random() < 0.5:
-                # Half of the runs are killed on their way, while the folder goes on changing.
+                # Half of the runs are killed midway, while the folder keeps changing.
                 await asyncio.sleep(chance.uniform(0.3, 2.5))
                 edits.make()
                 if process.returncode is None:
@@ -241,12 +241,12 @@ async def test_the_library_ends_as_the_folder_whatever_is_killed(
     async with running(stack, *command(folder, "edited", "--allow-deletions")) as process:
         output = (await process.communicate())[0].decode()
     assert process.returncode == 0, output
-    assert await library(api, "edited") == held(folder)
+    assert await library(api, "edited") == expected_library(folder)
     async with running(stack, *command(folder, "edited", "--dry-run")) as process:
         output = (await process.communicate())[0].decode()
-    assert output == f"{len(held(folder))} unchanged. Nothing was done.\n"
+    assert output == f"{len(expected_library(folder))} unchanged. Nothing was done.\n"
     print_table(
         f"A folder's edits, seed {proof.seed}",
         ("edits", "runs", "killed", "files at the end"),
-        [(edits.count, runs, kills, len(held(folder)))],
+        [(edits.count, runs, kills, len(expected_library(folder)))],
     )

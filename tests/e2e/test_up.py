@@ -1,4 +1,4 @@
-"""`citewire up` as a newcomer meets it: the sample library, the printed lines, restarts, and an end without remains."""
+"""`citewire up` as a newcomer meets it: the sample library, the printed lines, restarts, and a clean end."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def citewire(stack: LocalStack, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_ready_is_said_when_the_sample_library_can_be_searched(sample: LocalStack) -> None:
+def test_ready_is_printed_once_the_sample_library_can_be_searched(sample: LocalStack) -> None:
     (ready,) = sample.events("ready")
     (loaded,) = sample.events("sample_ready")
     assert loaded["documents"] == len(sample_sources()) == 9
@@ -175,7 +175,7 @@ def test_second_up_on_the_same_folder_says_so(sample: LocalStack) -> None:
     assert f"used by process {sample.process.pid}, at {sample.base_url}" in done.stderr
 
 
-def test_taken_port_is_said(sample: LocalStack, tmp_path: Path) -> None:
+def test_a_taken_port_is_reported(sample: LocalStack, tmp_path: Path) -> None:
     port = sample.ports()["worker"]
     environ = {**os.environ, **dict.fromkeys(PORTS, "0"), "CITEWIRE_DATA_DIR": str(tmp_path)}
     environ["CITEWIRE_GATEWAY_METRICS_PORT"] = str(port)
@@ -200,7 +200,7 @@ def test_killed_process_comes_back_and_all_works(sample: LocalStack, name: str) 
 
     def ask() -> subprocess.CompletedProcess[str] | None:
         done = citewire(sample, "ask", QUESTION, "--json")
-        return done if done.returncode != 3 else None  # each of the gateway's channels connects again in its own time
+        return done if done.returncode != 3 else None  # each of the gateway's channels reconnects at its own pace
 
     done = sample.wait(ask, f"no answer after {name} was killed", seconds=15)
     assert done.returncode == 0, done.stderr
@@ -224,7 +224,7 @@ def test_sigterm_ends_everything_and_the_data_survives(sample: LocalStack, home:
         again.process.wait(10)
         _, left = psutil.wait_procs(orphans, timeout=30)
         assert left == []
-    # Postgres was ended by its guard, or had no time to: either way the next start finds the data.
+    # Postgres's guard stopped it, or had no time to: either way the next start finds the data.
     with local_stack(home, arguments=()) as third:
         done = citewire(third, "ask", QUESTION)
         assert done.returncode == 0, done.stderr

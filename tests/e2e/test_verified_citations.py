@@ -1,4 +1,4 @@
-"""Each quote stands word for word where its citation says: in the answer, in the chunk, in the document's version."""
+"""Each quote is found word for word where its citation points: in the answer, the chunk and the document's version."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def library(api: httpx.AsyncClient, collection: str) -> str:
 
 
 async def check(api: httpx.AsyncClient, answer: str, verified: list[Json]) -> int:
-    """Opens each place; returns how many quotes stand in their document word for word."""
+    """Opens each place; returns how many quotes are in their document word for word."""
     placed = 0
     for entry in verified:
         assert answer[entry["sentence"]["start"] : entry["sentence"]["end"]].strip()
@@ -80,7 +80,7 @@ async def check(api: httpx.AsyncClient, answer: str, verified: list[Json]) -> in
 
 
 @pytest.mark.parametrize("profile", ["grounded", "sources", "library"])
-async def test_every_quote_stands_where_its_citation_says(api: httpx.AsyncClient, library: str, profile: str) -> None:
+async def test_every_quote_is_where_its_citation_points(api: httpx.AsyncClient, library: str, profile: str) -> None:
     placed = 0
     for question in QUESTIONS:
         body = await ask(api, question, profile=profile, collection=library)
@@ -88,13 +88,15 @@ async def test_every_quote_stands_where_its_citation_says(api: httpx.AsyncClient
         assert {entry["index"] for entry in body["verified"]} == cited
         if body["not_found"]:
             assert body["verified"] == []
-        # The extractive provider quotes: what it says is what the passage says.
+        # The extractive provider's answers are copied from passages.
         assert {element["verdict"] for element in body["verified"]} <= {"supported"}, body["verified"]
         placed += await check(api, body["answer"], body["verified"])
-    assert placed >= len(QUESTIONS) - 2  # a row of a Markdown table has no place in the text, and one may not be found
+    assert (
+        placed >= len(QUESTIONS) - 2
+    )  # a row of a Markdown table has no place in the text, and another quote may not be found
 
 
-async def test_a_stream_and_the_stored_message_say_the_same(api: httpx.AsyncClient, library: str) -> None:
+async def test_a_stream_and_its_stored_message_are_the_same(api: httpx.AsyncClient, library: str) -> None:
     request = {"question": QUESTIONS[0], "profile": "grounded", "collection": library}
     events: list[tuple[str, Json]] = []
     async with api.stream("POST", "/v1/chat", json=request) as response:

@@ -1,4 +1,4 @@
-"""What watches a running stack: its metrics, its traces, and `citewire status`."""
+"""The observability of a running stack: its metrics, its traces, and `citewire status`."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DOCUMENT_OF_METRICS = ROOT / "docs" / "reference" / "observability.md"
 QUESTION = "How long do refunds for zebras take?"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 OF_PROMETHEUS = {"up", "ALERTS"}
-"""Series that Prometheus makes itself; those of the rules are checked to be recorded."""
+"""Series that Prometheus makes itself, or records by a rule."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A stack with a paid model, whose traces arrive here."""
+    """A stack with a paid model that sends its traces to this test."""
 
     stack: LocalStack
     collector: Collector
@@ -46,9 +46,9 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """A stack with a document that has answered two questions: by its model, and past one that is away."""
+    """A stack with a document that has answered two questions: by its model, and after failing over from another."""
     with socket.socket() as nobody, echo_model() as model, otlp_collector() as collector:
-        nobody.bind(("127.0.0.1", 0))  # and doesn't listen
+        nobody.bind(("127.0.0.1", 0))  # bound, but not listening
         environ = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
             "OTEL_BSP_SCHEDULE_DELAY": "200",
@@ -76,7 +76,7 @@ async def _use(stack: LocalStack) -> None:
 
 
 def running_series(stack: LocalStack) -> dict[str, list[dict[str, str]]]:
-    """The labels of every sample, by series, as a Prometheus with our configuration would keep them."""
+    """Returns the labels of every sample by series, as a Prometheus with our configuration would store them."""
     series: dict[str, list[dict[str, str]]] = {}
     for process in PROCESSES:
         scraped = {"job": f"citewire-{process}", "instance": f"{process}:9100"}
@@ -87,7 +87,7 @@ def running_series(stack: LocalStack) -> dict[str, list[dict[str, str]]]:
 
 
 def complaint(selector: Selector, series: dict[str, list[dict[str, str]]]) -> str:
-    """What is wrong with a selector; "" if a sample fits it and has all labels that it is grouped by."""
+    """Returns what is wrong with a selector; "" if a sample matches it and has all labels that it is grouped by."""
     samples = series.get(selector.name)
     if samples is None:
         return "no process has it"
@@ -103,7 +103,7 @@ def complaint(selector: Selector, series: dict[str, list[dict[str, str]]]) -> st
     return f"has no label {', '.join(missing)}" if missing else ""
 
 
-def test_every_metric_that_is_watched_exists(watched: Watched) -> None:
+def test_every_monitored_metric_exists(watched: Watched) -> None:
     series = running_series(watched.stack)
     wrong: list[str] = []
     seen: set[str] = set()
@@ -131,7 +131,7 @@ def test_the_table_of_metrics_is_complete(watched: Watched) -> None:
     assert documented == running | OF_CLUSTERS  # this stack has one Postgres; test_citus_watch.py has a cluster's
 
 
-def test_the_check_would_find_what_does_not_exist(watched: Watched) -> None:
+def test_the_check_finds_metrics_that_do_not_exist(watched: Watched) -> None:
     series = running_series(watched.stack)
 
     def problem_of(expression: str) -> str:
@@ -155,14 +155,14 @@ def test_a_prometheus_answers_every_expression(watched: Watched, tmp_path: Path)
                 if not _may_be_empty(expression.where) and not prometheus.query(expression.text)
             ]
 
-        # A rate needs two scrapes in a row, and on a busy machine some fail.
+        # A rate needs two scrapes in a row, and some fail on a busy machine.
         prometheus.wait(lambda: not unanswered(), lambda: f"no result: {unanswered()}")
         firing = prometheus.query('ALERTS{alertname=~"Citewire.+", alertstate="firing"}')
         assert firing == [], firing
 
 
 def _may_be_empty(where: str) -> bool:
-    """An alert is silent on a stack that is well; so is what shows alerts, and the nodes of a cluster."""
+    """Whether an expression may have no result on a healthy stack: alerts, displays of alerts, a cluster's nodes."""
     return where.startswith(("Citewire", "citewire-cluster")) or "annotations" in where
 
 
@@ -215,9 +215,9 @@ async def test_one_question_is_one_trace(watched: Watched) -> None:
     assert chat.attributes["gen_ai.response.finish_reasons"] == ["stop"]
 
 
-def test_no_span_holds_what_was_said(watched: Watched) -> None:
+def test_no_span_contains_questions_or_answers(watched: Watched) -> None:
     spans = watched.collector.spans
-    assert {span.service for span in spans} == set(PROCESSES)  # the worker's trace is that of the upload
+    assert {span.service for span in spans} == set(PROCESSES)  # the worker continues the upload's trace
     for span in spans:
         raw = span.span.SerializeToString()
         for text in (b"zebra", b"Refunds", b"five days", b"nobody says", b"sk-watch"):
@@ -226,7 +226,7 @@ def test_no_span_holds_what_was_said(watched: Watched) -> None:
 
 @dataclass(frozen=True)
 class Status:
-    """What `citewire status` printed, and how it ended."""
+    """The output and the exit code of `citewire status`."""
 
     code: int
     report: dict[str, Any]
@@ -249,7 +249,7 @@ def status(watched: Watched) -> Callable[..., Status]:
     return ask
 
 
-def test_status_shows_what_has_happened(status: Callable[..., Status]) -> None:
+def test_status_shows_recent_activity(status: Callable[..., Status]) -> None:
     result = status()
     assert result.code == 0
     processes, figures = result.report["processes"], result.report["figures"]
@@ -265,7 +265,7 @@ def test_status_shows_what_has_happened(status: Callable[..., Status]) -> None:
     assert result.report["documents"]["ready"] == 1
 
 
-def test_status_says_which_process_is_not_there(status: Callable[..., Status]) -> None:
+def test_status_names_a_missing_process(status: Callable[..., Status]) -> None:
     result = status("--metrics", "worker=127.0.0.1:1")
     assert result.code == 1
     worker = result.report["processes"]["worker"]

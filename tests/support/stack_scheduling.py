@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = ("tests/e2e/", "tests/faults/")
 """Folders of tests that start processes: these mostly wait, and have time limits."""
 MOST_AT_ONCE = 2
-_STACKS = {"paced": {"paced"}, "target": {"target"}, "reaching": {"reaching"}, "stack": {"stack", "api"}}
+_STACKS = {"paced": {"paced"}, "target": {"target"}, "egress_stack": {"egress_stack"}, "stack": {"stack", "api"}}
 """Fixtures of stacks that last for the whole run, each with those that use it; a file's first one counts."""
 _CLUSTERS = {"citus_cluster": {"citus_cluster", "citus_template", "citus_database"}}
 """The same in another folder: a cluster's servers compute."""
