@@ -1,4 +1,4 @@
-"""What the fuzz tests of both entrances share."""
+"""Fixtures of the fuzz tests of HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from local_stack import prepared
 
 @pytest.fixture(scope="session")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
-    """A running stack with two organisations, for all who try to reach one from the other."""
+    """A running stack with two organisations, for tests that attack one from the other."""
     with fuzz_target(prepared(tmp_path_factory.mktemp("fuzz"))) as target:
         yield target

@@ -1,6 +1,6 @@
-"""SIGKILL of workers at random moments of a backfill: every chunk ends with one vector, and no job is left.
+"""SIGKILL of workers at random moments of a backfill: in the end every chunk has one vector, and no job is left.
 
-In full (30 kills) by `make faults`, scaled down in the normal run; `--seed` repeats a run's choices.
+`make faults` runs it in full (30 kills), a normal run scales it down; `--seed` repeats a run's choices.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _ENVIRONMENT = {
 
 
 class SlowModel(FakeModel):
-    """Takes a moment for each batch, so that kills also meet half-embedded documents."""
+    """Takes a moment for each batch, so that kills also interrupt half-embedded documents."""
 
     async def embed(self, texts: Sequence[TokenisedText]) -> Vectors:
         await asyncio.sleep(0.05)
@@ -58,7 +58,7 @@ async def start_worker(database: "Database", embedder: str, log: Path) -> asynci
 
 
 async def wait_for_a_slice(harness: IngestHarness, worker: asyncio.subprocess.Process) -> None:
-    """Waits until a worker is on a document."""
+    """Waits until a worker is processing a document."""
 
     async def working() -> bool:
         query = "SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill' AND state = 'running' AND worker LIKE %s"
@@ -108,7 +108,7 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofSc
                 if worker.returncode is None:
                     worker.kill()
                     await worker.wait()
-        assert interrupted, "no kill met a document in work: the proof proves nothing"
+        assert interrupted, "no kill interrupted a document: the test proves nothing"
         missing = await harness.rows(
             f"SELECT 1 FROM corpus.chunks c LEFT JOIN {table} v USING (org_id, chunk_id) WHERE v.chunk_id IS NULL"  # noqa: S608 # our own name
         )

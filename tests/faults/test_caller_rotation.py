@@ -1,4 +1,4 @@
-"""The gateway's and the worker's keys are replaced while clients ask, and no request fails."""
+"""Replaces the gateway's and the worker's keys under load: no request fails."""
 
 import asyncio
 import time
@@ -18,11 +18,11 @@ from paced_model_stack import PacedModelStack
 from proof_scale import PrintTable, ProofScale
 
 KNOWN_SECONDS, LAST_SECONDS = 2.0, 3.0
-"""On one machine: services look at the file every second, and the gateway drops the old key's tokens at once."""
+"""Short, as all is on one machine: services read the file every second, and the gateway drops old tokens at once."""
 
 
 async def status_of(paced: PacedModelStack, key: SigningKey) -> grpc.StatusCode:
-    """How the retriever answers a token of the gateway's that this key has signed."""
+    """Returns the retriever's status for a gateway's token that this key has signed."""
     now = int(time.time())
     claims = {"iss": "citewire-gateway", "aud": "citewire-retriever", "iat": now, "exp": now + LIFETIME_SECONDS}
     token = sign(key, claims | to_claims(LOCAL_TENANT))
@@ -49,7 +49,7 @@ async def test_no_request_fails_while_keys_are_replaced(
                     rotate_key, folder, name, known_seconds=KNOWN_SECONDS, last_seconds=LAST_SECONDS
                 )
         rotated_at = time.monotonic()
-        await load.until(lambda: all(load.completed(kind, rotated_at) >= 3 for kind in KINDS), "the load stands still")
+        await load.until(lambda: all(load.completed(kind, rotated_at) >= 3 for kind in KINDS), "the load has stopped")
         assert await status_of(paced, first) is grpc.StatusCode.UNAUTHENTICATED
         assert await status_of(paced, SigningKey.from_pem((folder / "gateway.pem").read_bytes())) is grpc.StatusCode.OK
     failed = [asked for asked in load.asked if asked.end != "complete"]

@@ -1,6 +1,6 @@
-"""Many clients that leave after the second token: nothing of their answers goes on for a second.
+"""Many clients leave after the second token: all work on their answers stops within a second.
 
-200 in full by `make faults`, a few in the normal run.
+`make faults` has 200 clients, a normal run a few.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ COLUMNS = {
 
 @pytest.mark.system(program="curl", package="curl")
 @pytest.mark.timeout(1200)
-async def test_nothing_goes_on_for_clients_that_left(
+async def test_all_work_stops_for_clients_that_left(
     proof: ProofScale,
     paced: PacedModelStack,
     print_table: PrintTable,

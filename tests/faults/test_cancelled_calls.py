@@ -1,6 +1,6 @@
-"""Clients that leave a Generate call at a random moment: the provider's socket closes, the row in Postgres is settled.
+"""Clients leave a Generate call at a random moment: the provider's socket is closed, the row in Postgres settled.
 
-200 in full by `make faults`, a few in the normal run. The whole way from an HTTP client is in `test_cancellations.py`.
+`make faults` has 200 calls, a normal run a few. `test_cancellations.py` tests the same from an HTTP client on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORD = "word "
 
 
 class Endless:
-    """Answers for ever, a word at a time, and notes when its client was gone."""
+    """Answers without an end, a word at a time, and notes when its client is gone."""
 
     def __init__(self, first_delay: float) -> None:
         self.first_delay = first_delay
@@ -65,7 +65,7 @@ class Endless:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A generator, what it asks, and what it keeps."""
+    """A generator, its provider, and its ledger."""
 
     stub: GeneratorServiceStub
     upstream: RawUpstream
@@ -98,7 +98,7 @@ async def serving(database: Database, folder: Path) -> AsyncGenerator[Server]:
 
 
 async def leave(server: Server, words: int) -> tuple[float, float]:
-    """Leaves after so many words (0: before the first one); returns seconds until socket and row are closed."""
+    """Leaves after `words` words (0: before the first); returns the seconds until the socket and the row are closed."""
     loop = asyncio.get_running_loop()
     endless = Endless(60 if words == 0 else 0)
     server.upstream.behave = endless.behave
@@ -122,9 +122,9 @@ async def leave(server: Server, words: int) -> tuple[float, float]:
     settled, row = loop.time() - left_at, server.accounts.latest()
     assert (row["state"], row["reason"], row["estimated"]) == ("cancelled", "cancelled", True)
     assert row["input_tokens"] > 0
-    # What was received: at least what the client saw, at most what the provider said.
-    each = estimate_tokens(WORD)
-    assert seen * each <= row["output_tokens"] <= endless.sent * each
+    # Tokens are charged for at least the words that the client saw, and at most those that the provider sent.
+    word_tokens = estimate_tokens(WORD)
+    assert seen * word_tokens <= row["output_tokens"] <= endless.sent * word_tokens
     assert row["cost_nano"] > row["output_tokens"] * OUTPUT_USD * 1000
     return socket, settled
 

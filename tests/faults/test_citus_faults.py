@@ -1,7 +1,7 @@
-"""Organisations work all the time, while their cluster grows, is rebalanced, moves and isolates them, and loses nodes.
+"""Organisations stay at work while their cluster grows, is rebalanced, moves and isolates them, and loses nodes.
 
-What goes wrong when is drawn from `--seed`. What was acknowledged is there in the end, and no request fails but those
-of a killed node's organisations while it is away. 20 minutes in full (`make faults`).
+`--seed` determines the order of events. Everything acknowledged is there in the end, and the only requests that fail
+are those of a killed node's organisations while it is away. `make faults` runs it for 20 minutes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from waiting import wait_until
 ORGS = tuple(f"org{number}" for number in range(8))
 NODES_MOST = 4
 CONNECTIONS = 24
-"""So many that none waits for a free one: what a busy machine lets wait says nothing of a cluster."""
+"""Enough that no call waits for a free one: such waits would come from a busy machine, not from the cluster."""
 BACK_SECONDS = 8.0
-"""From when a killed node takes connections again to when its organisations must be served: a service asks each second.
-The rest is what a busy machine takes."""
+"""A killed node's organisations must be served this long after it accepts connections again: services check every
+second, and the rest is for a busy machine."""
 ACT_SECONDS = 300
-"""For each thing that is done to the cluster: one that never ends fails the proof, instead of lasting."""
+"""For each operation on the cluster: one that never ends fails the test instead of blocking it."""
 REBALANCE_SECONDS = 600
-"""A rebalance is many moves, one after the other, and Citus waits between two tries of one that fails."""
+"""A rebalance is many consecutive moves, and Citus waits before it retries a failed one."""
 END_SECONDS = 300
 TASKS = """
 SELECT status, command, retry_count, not_before, message FROM pg_dist_background_task
@@ -69,13 +69,13 @@ ENVIRONMENT = {
 
 
 def describe(server: EmbeddedPostgres) -> list[str]:
-    """What a server's sessions do and wait for."""
+    """Lists what a server's sessions do and wait for."""
     with psycopg.connect(server.dsn(database=DATABASE)) as connection:
         return [" | ".join(map(str, row)) for row in connection.execute(ACTIVITY).fetchall()]
 
 
 class Operator:
-    """What happens to the cluster, one thing after the other, at moments of a seed's choice."""
+    """Operates and damages the cluster, one act at a time, at random moments."""
 
     def __init__(self, cluster: FaultyCluster, proof: ProofScale, stack: ExitStack) -> None:
         self._cluster = cluster
@@ -86,24 +86,24 @@ class Operator:
             self._acts += [self._add_node, self._rebalance, self._move, self._kill_mover]
         self.counts: Counter[str] = Counter()
         self.longest: dict[str, float] = {}
-        """Seconds that each kind of thing took, at most."""
+        """The most seconds that each kind of act took."""
         self.absences: list[Absence] = []
         self._messages = list[str]()
-        """What the last command told of its progress."""
+        """Progress messages of the last command."""
 
     async def work(self, seconds: float, load: Load) -> None:
-        """Does everything once in a random order, and again until the time is over; each round is ended."""
+        """Does every act once in a random order, and repeats that until the time is over; each round is completed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             for act in self._chance.sample(self._acts, len(self._acts)):
                 await asyncio.sleep(self._chance.uniform(0.2, 1.5))
                 began = time.monotonic()
-                done = await self._ended(act)
+                done = await self._run_to_end(act)
                 self.counts[done] += 1
                 self.longest[done] = max(self.longest.get(done, 0.0), time.monotonic() - began)
                 await load.all_answered()
 
-    async def _ended(self, act: Callable[[], Awaitable[str]]) -> str:
+    async def _run_to_end(self, act: Callable[[], Awaitable[str]]) -> str:
         self._messages.clear()
         limit = REBALANCE_SECONDS if act == self._rebalance else ACT_SECONDS
         try:
@@ -124,41 +124,41 @@ class Operator:
         if len(self._cluster.nodes) >= NODES_MOST:
             return "no node added, as there are enough"
         node = await asyncio.to_thread(self._stack.enter_context, start_faulty_node(self._cluster.archive))
-        async with self._opened() as connected:
+        async with self._open_cluster() as connected:
             await add_node(connected, node.address)
         self._cluster.nodes.append(node)
         return "a node added"
 
     async def _rebalance(self) -> str:
-        async with self._opened() as connected:
+        async with self._open_cluster() as connected:
             moved = await rebalance(connected, "by_shard_count", wait=True)
-        return "shards rebalanced" if moved else "rebalanced, and even already"
+        return "shards rebalanced" if moved else "rebalanced, already even"
 
     async def _move(self) -> str:
-        """Isolates the organisation too, unless it is alone already, or moves with others."""
+        """Also isolates the organisation, unless it is already alone or moves together with others."""
         org, together = self._chance.choice(ORGS), self._chance.random() < 0.3
         target = self._elsewhere(org)
-        async with self._opened() as connected:
+        async with self._open_cluster() as connected:
             await move(connected, org, target.address, together=together)
         assert self._cluster.node_of(org) is target
-        return "an organisation moved, and all that share its shards" if together else "an organisation moved alone"
+        return "an organisation moved with all that share its shards" if together else "an organisation moved alone"
 
     async def _isolate(self) -> str:
-        async with self._opened() as connected:
+        async with self._open_cluster() as connected:
             changed = await move(connected, self._chance.choice(ORGS), None, together=False)
-        return "an organisation isolated" if changed else "isolated, and alone already"
+        return "an organisation isolated" if changed else "isolated, already alone"
 
     async def _kill(self) -> str:
         await self._take_away(self._chance.choice(self._cluster.nodes), set())
         return "a node killed"
 
     async def _kill_mover(self) -> str:
-        """Kills one of the two nodes at a random moment, and runs the move again once it is back."""
+        """Kills one of the two nodes at a random moment, and repeats the move once it is back."""
         org = self._chance.choice(ORGS)
         source, target = self._cluster.node_of(org), self._elsewhere(org)
 
         async def run() -> None:
-            async with self._opened() as connected:
+            async with self._open_cluster() as connected:
                 await move(connected, org, target.address, together=False)
 
         moving = asyncio.create_task(run())
@@ -170,7 +170,7 @@ class Operator:
             await moving
         await run()
         assert self._cluster.node_of(org) is target
-        return "a node killed while an organisation moves, and the move run again"
+        return "a node killed during an organisation's move, which was repeated"
 
     async def _take_away(self, node: FaultyNode, orgs: set[str]) -> None:
         gone = frozenset(org for org in ORGS if self._cluster.node_of(org) is node) | orgs
@@ -182,7 +182,7 @@ class Operator:
         self.absences.append(Absence(gone, began, time.monotonic() + BACK_SECONDS))
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncGenerator[Cluster]:
+    async def _open_cluster(self) -> AsyncGenerator[Cluster]:
         async with Cluster.open(self._cluster.database.owner_dsn, self._messages.append) as connected:
             yield connected
 
@@ -202,7 +202,7 @@ async def worker_process(cluster: FaultyCluster, embedder: str, log: Path) -> As
         )
     try:
         yield
-        assert process.returncode is None, f"the worker ended by itself: see {log}"
+        assert process.returncode is None, f"the worker exited by itself: see {log}"
     finally:
         if process.returncode is None:
             process.terminate()
@@ -210,7 +210,7 @@ async def worker_process(cluster: FaultyCluster, embedder: str, log: Path) -> As
 
 
 async def until_ingested(cluster: FaultyCluster) -> float:
-    """Waits until nothing is left to ingest; returns the seconds that it took."""
+    """Waits until nothing is left to ingest; returns the seconds that this took."""
     began = time.monotonic()
 
     def is_done() -> bool:
@@ -235,7 +235,7 @@ async def test_nothing_is_lost_while_a_cluster_changes_under_load(
         running = await stack.enter_async_context(running_retriever(cluster.database, pool_max_size=CONNECTIONS))
         await stack.enter_async_context(worker_process(cluster, embedder, tmp_path / "worker.log"))
         load = Load(running, ORGS, proof.random())
-        for org in ORGS:  # so that each has a space, in which it can search
+        for org in ORGS:  # so that each has a space to search in
             await Caller(running, Tenant(org, "ann", "pro")).put(content="# First\n\nThe first word.")
         await until_ingested(cluster)
         operator = Operator(cluster, proof, servers)
@@ -256,7 +256,7 @@ async def test_nothing_is_lost_while_a_cluster_changes_under_load(
             ("all was ingested after", "", f"{left:.1f}"),
         ],
     )
-    absences = [(sorted(each.orgs), each.began - began, each.ended - began) for each in operator.absences]
+    absences = [(sorted(absence.orgs), absence.began - began, absence.ended - began) for absence in operator.absences]
     assert [
         (record.org, start - began, end - began, why)
         for record in load.records.values()

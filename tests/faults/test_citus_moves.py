@@ -1,7 +1,7 @@
-"""Moves and isolations of an organisation that writes are broken off, by what ends commands, sessions and servers.
+"""Interrupts moves and isolations of a writing organisation: commands, sessions and servers end at each step.
 
-Run again once everything is there, each ends where it should, nothing that was acknowledged is lost, nothing is left
-behind, and others go on meanwhile.
+Repeated once everything is back, each one succeeds, nothing acknowledged is lost, no temporary object remains, and
+other organisations keep working meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STEPS = (
     "Creating Foreign Keys",
     "Completing",
 )
-"""Of a move, as Citus names them. Some last milliseconds, and are missed now and then."""
+"""A move's steps, by Citus's names. Some last milliseconds, and are missed now and then."""
 BREAKS = ("command killed", "session ended", "target killed", "source killed", "target frozen", "coordinator killed")
 CAUGHT_UP = "have caught up with the source LSN"
 ISOLATION_STEPS = {
@@ -49,7 +49,7 @@ ISOLATION_STEPS = {
     "the old shards are given up": ("marking deferred cleanup", 1),
     "foreign keys are made": ("creating foreign key constraints", 1),
 }
-"""Of an isolation: what the coordinator's log says when each begins, and how many times by then."""
+"""An isolation's steps: the message in the coordinator's log when each begins, and how often it is there by then."""
 ISOLATION_BREAKS = (
     "command killed",
     "session ended",
@@ -59,12 +59,12 @@ ISOLATION_BREAKS = (
     "coordinator killed",
 )
 ENDED_THE_NODE = ("keys and indexes are made", "session ended")
-"""By Citus alone: what is left is removed while it is still written to."""
+"""Without our commands, Citus cleans up after this interruption while the objects are still written to."""
 FROZEN_SECONDS = 3.0
 END_SECONDS = 180.0
 """An isolation alone took 50 s of it with a load of 20."""
 PAUSE_SECONDS = 5.0
-"""The longest that an organisation may wait which neither moves nor lives on a node that is away."""
+"""The longest wait of an organisation that neither moves nor is on a node that is away."""
 LEFT = r"""
     SELECT 'slot ' || slot_name FROM pg_replication_slots
     UNION ALL SELECT 'subscription ' || subname FROM pg_subscription
@@ -76,7 +76,7 @@ LEFT = r"""
     UNION ALL SELECT 'identity of ' || relname FROM pg_class
     WHERE relnamespace = 'corpus'::regnamespace AND relkind = 'r' AND relreplident <> 'd'
 """
-"""What a copy of shards makes for a while, and shards that the cluster doesn't know."""
+"""Temporary objects of a shard copy, and shards that the cluster doesn't know."""
 NOT_ALONE = """
     SELECT s.logicalrelid::text FROM pg_dist_partition p
     JOIN pg_dist_shard s ON s.shardid = get_shard_id_for_distribution_column(p.logicalrelid, %(org)s::text)
@@ -101,11 +101,11 @@ class Others:
     away: list[tuple[float, float, NodeAddress | None]] = field(
         default_factory=list[tuple[float, float, NodeAddress | None]]
     )
-    """When a node was away, or the coordinator."""
+    """When a node was away; None is the coordinator."""
 
     @staticmethod
     def start(cluster: FaultyCluster, name: str, stack: contextlib.ExitStack) -> Others:
-        """Chooses them, and lets them write."""
+        """Chooses the organisations and starts their writers."""
         orgs = [cluster.organisations(node, 1, name)[0] for node in cluster.nodes]
         others = Others(
             [Writer(cluster.database.dsn("citewire_corpus"), org) for org in orgs],
@@ -116,7 +116,7 @@ class Others:
         return others
 
     def check(self) -> float:
-        """Nobody was refused or waited whose node was there; returns the longest pause."""
+        """Checks that no organisation was refused or waited while its node was there; returns the longest pause."""
         longest = 0.0
         for writer, home in zip(self.writers, self.homes, strict=True):
             writer.check()
@@ -140,10 +140,10 @@ async def run_move(
         return await move(connected, org, target.address if target else None, together=False)
 
 
-async def break_off(
+async def interrupt(
     cluster: FaultyCluster, how: str, nodes: tuple[FaultyNode, FaultyNode], command: Cluster, others: Others
 ) -> None:
-    """Breaks something, and mends it again."""
+    """Breaks something and repairs it again."""
     source, target = nodes
     began = monotonic()
     where: NodeAddress | None = None
@@ -174,7 +174,7 @@ async def break_off(
 
 
 def reach(step: str, cluster: FaultyCluster, ended: threading.Event) -> bool:
-    """Waits until a move is at a step; False if it ended before."""
+    """Waits until a move reaches a step; returns False if it ended before."""
     with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
         while not ended.is_set():
             if any(row[-1] == step for row in connection.execute(SQL["moves"]).fetchall()):
@@ -183,7 +183,7 @@ def reach(step: str, cluster: FaultyCluster, ended: threading.Event) -> bool:
 
 
 def reach_in_log(log: Path, message: str, times: int) -> Callable[[FaultyCluster, threading.Event], bool]:
-    """Like `reach`, by what a server's log says from now on: Citus shows no steps of an isolation."""
+    """Like `reach`, by new messages in a server's log: Citus doesn't show the steps of an isolation."""
     begins = log.stat().st_size
 
     def reached(_: FaultyCluster, ended: threading.Event) -> bool:
@@ -200,7 +200,7 @@ def reach_in_log(log: Path, message: str, times: int) -> Callable[[FaultyCluster
     return reached
 
 
-async def move_and_break_off(
+async def move_and_interrupt(
     cluster: FaultyCluster,
     org: str,
     target: FaultyNode | None,
@@ -208,7 +208,7 @@ async def move_and_break_off(
     reached: Callable[[FaultyCluster, threading.Event], bool],
     others: Others,
 ) -> bool:
-    """Begins a move, or an isolation, breaks it off at a step, and runs it again; says whether the step was met."""
+    """Begins a move or an isolation, interrupts it at a step, and repeats it; returns whether the step was reached."""
     source = cluster.node_of(org)
     opened: list[Cluster] = []
     moving = asyncio.create_task(run_move(cluster, org, target, opened))
@@ -218,7 +218,7 @@ async def move_and_break_off(
     met = await asyncio.to_thread(reached, cluster, ended)
     if met:
         other = target or next(node for node in cluster.nodes if node is not source)
-        await break_off(cluster, how, (source, other), opened[0], others)
+        await interrupt(cluster, how, (source, other), opened[0], others)
     async with asyncio.timeout(END_SECONDS):
         await asyncio.gather(moving, return_exceptions=True)
     async with asyncio.timeout(END_SECONDS):
@@ -227,7 +227,7 @@ async def move_and_break_off(
     return met
 
 
-async def nothing_is_left(cluster: FaultyCluster) -> None:
+async def check_nothing_is_left(cluster: FaultyCluster) -> None:
     with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
         connection.execute(SQL["clean_up"])
         assert connection.execute("SELECT object_name FROM pg_dist_cleanup").fetchall() == []
@@ -246,7 +246,7 @@ def writing(cluster: FaultyCluster, org: str) -> Generator[Writer]:
 
 
 @pytest.mark.timeout(3600)
-async def test_a_move_is_broken_off_at_each_step_and_run_again(
+async def test_a_move_is_interrupted_at_each_step_and_repeated(
     cluster: FaultyCluster, proof: ProofScale, print_table: PrintTable
 ) -> None:
     first, second = cluster.nodes
@@ -259,30 +259,30 @@ async def test_a_move_is_broken_off_at_each_step_and_run_again(
         others = Others.start(cluster, "stays-", stack)
         with writing(cluster, org) as writer:
             await wait_until(lambda: bool(writer.deleted), END_SECONDS)
-            await run_move(cluster, org, first)  # alone on its shards from now on
+            await run_move(cluster, org, first)  # from now on alone on its shards
             for step, how in pairs:
                 target = second if cluster.node_of(org) is first else first
-                met[step] += await move_and_break_off(cluster, org, target, how, partial(reach, step), others)
+                met[step] += await move_and_interrupt(cluster, org, target, how, partial(reach, step), others)
     longest = others.check()
-    await nothing_is_left(cluster)
+    await check_nothing_is_left(cluster)
     print_table(
-        f"Moves of an organisation that writes, broken off at their steps and run again, seed {proof.seed}",
+        f"Moves of a writing organisation, interrupted at their steps and repeated, seed {proof.seed}",
         ["what", "figure"],
         [
-            *((f"broken off while {step}", met[step]) for step in STEPS),
+            *((f"interrupted while {step}", met[step]) for step in STEPS),
             ("documents acknowledged, none lost", len(writer.saved)),
-            ("the longest pause of others whose node was there, s", f"{longest:.2f}"),
-            ("the longest of the one that moves, s", f"{writer.longest:.2f}"),
+            ("longest pause of others while their node was there, s", f"{longest:.2f}"),
+            ("longest pause of the moving one, s", f"{writer.longest:.2f}"),
         ],
     )
-    assert met.total() >= len(pairs) // 2, "hardly any move was met at the step that was meant"
+    assert met.total() >= len(pairs) // 2, "hardly any move was interrupted at the intended step"
 
 
 @pytest.mark.timeout(3600)
-async def test_an_isolation_is_broken_off_at_each_step_and_run_again(
+async def test_an_isolation_is_interrupted_at_each_step_and_repeated(
     cluster: FaultyCluster, proof: ProofScale, print_table: PrintTable
 ) -> None:
-    """Each of another organisation, as one that is alone stays alone."""
+    """Each time another organisation is isolated, as an isolated one stays isolated."""
     pairs = [(step, how) for step in ISOLATION_STEPS for how in ISOLATION_BREAKS]
     if not proof.full:
         pairs = [ENDED_THE_NODE, proof.random().choice([pair for pair in pairs if pair != ENDED_THE_NODE])]
@@ -297,31 +297,31 @@ async def test_an_isolation_is_broken_off_at_each_step_and_run_again(
             with writing(cluster, org) as writer:
                 await wait_until(lambda writer=writer: bool(writer.deleted), END_SECONDS)
                 reached = reach_in_log(cluster.coordinator.log, *ISOLATION_STEPS[step])
-                met[step] += await move_and_break_off(cluster, org, None, how, reached, others)
+                met[step] += await move_and_interrupt(cluster, org, None, how, reached, others)
             with psycopg.connect(cluster.database.owner_dsn) as connection:
                 assert connection.execute(NOT_ALONE.encode(), {"org": org}).fetchall() == [], (step, how)
-            assert not await run_move(cluster, org, None)  # it is so; what is left is removed
+            assert not await run_move(cluster, org, None)  # already isolated; this only removes leftovers
             saved += len(writer.saved)
             longest = max(longest, writer.longest)
     others_longest = others.check()
-    await nothing_is_left(cluster)
+    await check_nothing_is_left(cluster)
     for server in (cluster.coordinator, *(node.server for node in cluster.nodes)):
         assert CRASHED not in server.log.read_text(encoding="utf-8", errors="replace")
     print_table(
-        f"Isolations of organisations that write, broken off at their steps and run again, seed {proof.seed}",
+        f"Isolations of writing organisations, interrupted at their steps and repeated, seed {proof.seed}",
         ["what", "figure"],
         [
-            *((f"broken off while {step}", met[step]) for step in ISOLATION_STEPS),
+            *((f"interrupted while {step}", met[step]) for step in ISOLATION_STEPS),
             ("documents acknowledged, none lost", saved),
-            ("the longest pause of others whose node was there, s", f"{others_longest:.2f}"),
-            ("the longest of those that were isolated, s", f"{longest:.2f}"),
+            ("longest pause of others while their node was there, s", f"{others_longest:.2f}"),
+            ("longest pause of the isolated ones, s", f"{longest:.2f}"),
         ],
     )
-    assert met.total() >= len(pairs) // 2, "hardly any isolation was met at the step that was meant"
+    assert met.total() >= len(pairs) // 2, "hardly any isolation was interrupted at the intended step"
 
 
 @pytest.mark.timeout(300)
-async def test_a_move_waits_for_a_session_that_holds_what_an_interrupted_one_left(cluster: FaultyCluster) -> None:
+async def test_a_move_waits_for_a_session_that_locks_an_interrupted_moves_copy(cluster: FaultyCluster) -> None:
     source, target = cluster.nodes
     org = cluster.organisations(source, 1, "held-")[0]
     messages: list[str] = []
@@ -332,12 +332,12 @@ async def test_a_move_waits_for_a_session_that_holds_what_an_interrupted_one_lef
 
     with writing(cluster, org) as writer:
         await wait_until(lambda: bool(writer.deleted), END_SECONDS)
-        await go_to(source)  # alone on its shards from now on
+        await go_to(source)  # from now on alone on its shards
         holder = await asyncio.to_thread(interrupt_with_a_session, cluster, org, source, target)
         with holder:
             moving = asyncio.create_task(go_to(target))
             await wait_until(lambda: any("has left on" in text for text in messages), END_SECONDS)
-            await asyncio.sleep(2)  # Citus gives up on a table that is locked after one
+            await asyncio.sleep(2)  # after one, Citus gives up on a locked table
             assert not moving.done()
             holder.rollback()
         async with asyncio.timeout(END_SECONDS):
@@ -348,7 +348,7 @@ async def test_a_move_waits_for_a_session_that_holds_what_an_interrupted_one_lef
 def interrupt_with_a_session(
     cluster: FaultyCluster, org: str, source: FaultyNode, target: FaultyNode
 ) -> psycopg.Connection[tuple[object, ...]]:
-    """Breaks a move off while its copies are on the target; returns a session there that holds one of them."""
+    """Interrupts a move while its copies are on the target; returns a session there that locks one of them."""
     dsn = f"{target.server.dsn(database=DATABASE)}&options=-c%20citus.override_table_visibility%3Doff"
     with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
         (shard,) = connection.execute(
@@ -368,7 +368,7 @@ def interrupt_with_a_session(
         thread.start()
         while holder.execute("SELECT to_regclass(%s)", (copy,)).fetchone() == (None,):
             assert thread.is_alive(), "the move ended before its copies were seen"
-        holder.execute(f"SELECT FROM {copy} LIMIT 0".encode())  # and has a lock until its transaction ends
+        holder.execute(f"SELECT FROM {copy} LIMIT 0".encode())  # locks it until the transaction ends
         with psycopg.connect(cluster.database.owner_dsn, autocommit=True) as connection:
             connection.execute("SELECT pg_terminate_backend(%s::integer)", (moving.info.backend_pid,))
         thread.join()

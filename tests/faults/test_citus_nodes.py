@@ -1,6 +1,6 @@
-"""A node of a cluster is killed, frozen, cut off or slow, and the coordinator restarts: only what lives there fails.
+"""A cluster's node is killed, frozen, cut off or slow, or its coordinator restarts: only its own organisations fail.
 
-It fails by name and within seconds, others go on at once, and all is as before when the node is back, without hands.
+They get a named error within seconds, others keep working, and everything recovers by itself once the node is back.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from retriever_process import Caller, Retriever, running_retriever
 from waiting import wait_until
 
 NOTICED_SECONDS = SUSPECT_SECONDS + ANSWER_SECONDS + 5
-"""The longest that a request may wait for a node that is away; five seconds are for a busy machine."""
+"""The longest wait of a request for a node that is away; five seconds of it are for a busy machine."""
 PAUSE_SECONDS = 2.5
-"""The longest that others may wait: less than what a caller waits for a connection, so that none was refused."""
+"""The longest wait of others: shorter than a caller's wait for a connection, so nobody was refused."""
 BACK_SECONDS = 30
 FAULTS: dict[str, Callable[[FaultyNode], None]] = {
     "killed": lambda node: node.server.kill(),
@@ -60,14 +60,14 @@ def tenant(org: str) -> Tenant:
 
 @dataclass
 class Searches:
-    """What callers of some organisations hear who search all the time."""
+    """The results of callers that search all the time, for some organisations."""
 
     running: Retriever
     orgs: list[str]
     seconds: list[float] = field(default_factory=list[float])
-    """Of those that were answered."""
+    """How long each answered search took."""
     refusals: list[tuple[float, float, str]] = field(default_factory=list[tuple[float, float, str]])
-    """Of the others: when they ended, seconds, and why."""
+    """The other searches: when each ended, the seconds it took, and the reason."""
 
     async def search(self, org: str) -> None:
         request = retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_LEXICAL, query="sentence topic")
@@ -80,14 +80,14 @@ class Searches:
         else:
             self.seconds.append(time.monotonic() - began)
 
-    async def _again_and_again(self, number: int) -> None:
+    async def _repeat(self, number: int) -> None:
         while True:
             await self.search(self.orgs[number % len(self.orgs)])
-            await asyncio.sleep(0.2)  # 24 that are refused at once would leave others no CPU
+            await asyncio.sleep(0.2)  # without it, 24 callers that are refused at once would take all of the CPU
 
     @asynccontextmanager
-    async def going_on(self, at_once: int) -> AsyncGenerator[None]:
-        tasks = [asyncio.create_task(self._again_and_again(number)) for number in range(at_once)]
+    async def running_searches(self, at_once: int) -> AsyncGenerator[None]:
+        tasks = [asyncio.create_task(self._repeat(number)) for number in range(at_once)]
         try:
             yield
         finally:
@@ -95,17 +95,17 @@ class Searches:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def answered(self) -> None:
-        """Waits until one more is answered."""
+    async def wait_for_answer(self) -> None:
+        """Waits until one more search is answered."""
         before = len(self.seconds)
         await wait_until(lambda: len(self.seconds) > before, BACK_SECONDS)
 
 
-async def put(running: Retriever, org: str, **fields: Any) -> int:  # noqa: ANN401 # those of the request
+async def put(running: Retriever, org: str, **fields: Any) -> int:  # noqa: ANN401 # fields of the request
     return (await Caller(running, tenant(org)).put(content=article(2), **fields)).document_id
 
 
-async def is_ready(running: Retriever, org: str, document_id: int) -> None:
+async def wait_until_ready(running: Retriever, org: str, document_id: int) -> None:
     async def ready() -> bool:
         document = await Caller(running, tenant(org)).get(document_id)
         return document.status == corpus_pb2.DOCUMENT_STATUS_READY
@@ -123,7 +123,7 @@ async def services(cluster: FaultyCluster, model: FakeModel, **settings: object)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_node_that_is_away_takes_only_its_own(
+async def test_a_failed_node_affects_only_its_organisations(
     cluster: FaultyCluster, fault: str, proof: ProofScale, print_table: PrintTable
 ) -> None:
     ill_node, well_node = cluster.nodes
@@ -132,10 +132,10 @@ async def test_a_node_that_is_away_takes_only_its_own(
         ill = Searches(running, cluster.organisations(ill_node, 3, f"ill-{fault[:3]}-"))
         well = Searches(running, cluster.organisations(well_node, 2, f"well-{fault[:3]}-"))
         for org in (*ill.orgs, *well.orgs):
-            await is_ready(running, org, await put(running, org))
-        async with ill.going_on(24), well.going_on(2):
-            await ill.answered()
-            await well.answered()
+            await wait_until_ready(running, org, await put(running, org))
+        async with ill.running_searches(24), well.running_searches(2):
+            await ill.wait_for_answer()
+            await well.wait_for_answer()
             model.gate.clear()
             model.computing.clear()
             in_work = await put(running, ill.orgs[0])
@@ -145,50 +145,50 @@ async def test_a_node_that_is_away_takes_only_its_own(
             began = time.monotonic()
             FAULTS[fault](ill_node)
             model.gate.set()
-            await is_ready(running, well.orgs[0], await put(running, well.orgs[0]))
+            await wait_until_ready(running, well.orgs[0], await put(running, well.orgs[0]))
             ingested = time.monotonic() - began
-            # Noticed, they are refused at once.
+            # Once the fault is noticed, searches are refused at once.
             await wait_until(lambda: any(seconds < 0.5 for _, seconds, _ in ill.refusals), BACK_SECONDS)
             await asyncio.sleep(proof.pick(scaled_down=2, full=60))
             refused = sorted(seconds for ended, seconds, _ in ill.refusals if ended > began + NOTICED_SECONDS)
             answered_away = len(ill.seconds) - before
             ill_node.heal()
             healed = time.monotonic()
-            await ill.answered()
+            await ill.wait_for_answer()
             back = time.monotonic() - healed
-            await is_ready(running, ill.orgs[0], in_work)
-            await is_ready(running, ill.orgs[1], await put(running, ill.orgs[1]))
+            await wait_until_ready(running, ill.orgs[0], in_work)
+            await wait_until_ready(running, ill.orgs[1], await put(running, ill.orgs[1]))
     slowest = max(seconds for _, seconds, _ in ill.refusals)
     print_table(
         f"A node is {fault} while 24 callers of its organisations and 2 of another's search",
         ["what", "figure"],
         [
             ("searches of the other node's organisations, answered", len(well.seconds)),
-            ("the longest of them, s", f"{max(well.seconds):.2f}"),
-            ("a document of theirs uploaded and ingested after, s", f"{ingested:.1f}"),
+            ("longest of them, s", f"{max(well.seconds):.2f}"),
+            ("until a new document of theirs was ingested, s", f"{ingested:.1f}"),
             ("searches refused by name", len(ill.refusals)),
-            ("the longest wait of a refused one, s", f"{slowest:.2f}"),
-            ("the median, once noticed, s", f"{refused[len(refused) // 2]:.3f}" if refused else "-"),
-            ("from the node's return to the first answer, s", f"{back:.1f}"),
+            ("longest wait of a refused one, s", f"{slowest:.2f}"),
+            ("median once noticed, s", f"{refused[len(refused) // 2]:.3f}" if refused else "-"),
+            ("from the node's return until the first answer, s", f"{back:.1f}"),
         ],
     )
     assert well.refusals == []
     assert max(well.seconds) < PAUSE_SECONDS
     assert {reason for _, _, reason in ill.refusals} == {"DATABASE_UNAVAILABLE"}
     assert slowest < NOTICED_SECONDS
-    assert answered_away <= 24  # what was on its way
+    assert answered_away <= 24  # searches that were already running
 
 
-async def test_a_slow_node_slows_only_its_own(cluster: FaultyCluster, print_table: PrintTable) -> None:
+async def test_a_slow_node_slows_only_its_organisations(cluster: FaultyCluster, print_table: PrintTable) -> None:
     ill_node, well_node = cluster.nodes
     model = FakeModel(window=WINDOW)
     async with services(cluster, model) as running:
         ill = Searches(running, cluster.organisations(ill_node, 3, "slow-"))
         well = Searches(running, cluster.organisations(well_node, 2, "quick-"))
         for org in (*ill.orgs, *well.orgs):
-            await is_ready(running, org, await put(running, org))
+            await wait_until_ready(running, org, await put(running, org))
         ill_node.proxy.delay = 0.1
-        async with ill.going_on(24), well.going_on(2):
+        async with ill.running_searches(24), well.running_searches(2):
             await wait_until(lambda: len(ill.seconds) > 30 and len(well.seconds) > 30, 4 * BACK_SECONDS)
         ill_node.proxy.delay = 0.0
     print_table(
@@ -211,61 +211,61 @@ async def test_a_slow_node_slows_only_its_own(cluster: FaultyCluster, print_tabl
 
 
 async def test_the_coordinator_restarts(cluster: FaultyCluster) -> None:
-    """As one Postgres does: all wait, and nothing has to be started again."""
+    """As when a single Postgres restarts: everything waits, and nothing else has to be restarted."""
     model = FakeModel(window=WINDOW)
     async with services(cluster, model) as running:
         orgs = [cluster.organisations(node, 1, "restart-")[0] for node in cluster.nodes]
         searches = Searches(running, orgs)
         documents = {org: await put(running, org) for org in orgs}
-        async with searches.going_on(4):
-            await searches.answered()
+        async with searches.running_searches(4):
+            await searches.wait_for_answer()
             cluster.coordinator.kill()
             await running.wait_for(HealthCheckResponse.NOT_SERVING)
             await wait_until(lambda: len(searches.refusals) > 4, BACK_SECONDS)
             cluster.coordinator.start()
             await running.wait_for(HealthCheckResponse.SERVING)
             for org, document_id in documents.items():
-                await is_ready(running, org, document_id)
-            await searches.answered()
-    # The second is what its caller's channel says of a retriever that isn't serving.
+                await wait_until_ready(running, org, document_id)
+            await searches.wait_for_answer()
+    # The second comes from the client's channel while the retriever isn't serving.
     assert {reason for _, _, reason in searches.refusals} <= {"DATABASE_UNAVAILABLE", "SERVICE_UNAVAILABLE"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_new_space_waits_for_all_nodes_and_keeps_nobody_waiting(cluster: FaultyCluster, fault: str) -> None:
+async def test_a_new_space_needs_all_nodes_and_delays_nobody(cluster: FaultyCluster, fault: str) -> None:
     ill_node, well_node = cluster.nodes
     (org,) = cluster.organisations(well_node, 1, f"space-{fault[:3]}-")
     space = Space(f"new-{fault[:3]}", "r1", 8)
 
-    async def refused(harness: IngestHarness) -> float:
+    async def expect_refusal(harness: IngestHarness) -> float:
         began = time.monotonic()
         with pytest.raises(Unavailable, match="needs all nodes"):
             await harness.worker.ensure_space(space)
         return time.monotonic() - began
 
     async with services(cluster, FakeModel(window=WINDOW)) as running, IngestHarness.open(cluster.database) as harness:
-        await is_ready(running, org, await put(running, org))
-        await harness.worker.claim("ingest", worker="nobody", lease_seconds=1)  # so that its pool has connected
+        await wait_until_ready(running, org, await put(running, org))
+        await harness.worker.claim("ingest", worker="nobody", lease_seconds=1)  # so that its pool is connected
         FAULTS[fault](ill_node)
-        trying = [asyncio.create_task(refused(harness)) for _ in range(4)]
-        await is_ready(running, org, await put(running, org))
+        trying = [asyncio.create_task(expect_refusal(harness)) for _ in range(4)]
+        await wait_until_ready(running, org, await put(running, org))
         assert max(await asyncio.gather(*trying)) < NOTICED_SECONDS
         ill_node.heal()
 
-        async def made() -> VectorTable | None:
+        async def make_table() -> VectorTable | None:
             try:
                 return await harness.worker.ensure_space(space)
             except Unavailable:
                 return None
 
-        await wait_until(lambda: _is_made(made), BACK_SECONDS)
+        await wait_until(lambda: _is_made(make_table), BACK_SECONDS)
 
 
 async def _is_made(make: Callable[[], Awaitable[VectorTable | None]]) -> bool:
     return await make() is not None
 
 
-async def test_kept_versions_are_forgotten_where_the_node_is_there(cluster: FaultyCluster) -> None:
+async def test_old_versions_are_deleted_on_available_nodes(cluster: FaultyCluster) -> None:
     ill_node, well_node = cluster.nodes
     orgs = [cluster.organisations(node, 1, "sweep-")[0] for node in (well_node, ill_node)]
     async with (
@@ -275,19 +275,19 @@ async def test_kept_versions_are_forgotten_where_the_node_is_there(cluster: Faul
         documents: dict[str, int] = {}
         for org in orgs:
             documents[org] = await put(running, org)
-            await is_ready(running, org, documents[org])
+            await wait_until_ready(running, org, documents[org])
             await put(running, org, document_id=documents[org], title="Again")
-            await is_ready(running, org, documents[org])
+            await wait_until_ready(running, org, documents[org])
         ill_node.server.kill()
 
-        async def is_forgotten(org: str) -> bool:
+        async def is_deleted(org: str) -> bool:
             statement = "SELECT version FROM corpus.versions WHERE org_id = %s AND document_id = %s"
             return [row["version"] for row in await harness.rows(statement, org, documents[org])] == [2]
 
-        await wait_until(lambda: is_forgotten(orgs[0]), BACK_SECONDS)
+        await wait_until(lambda: is_deleted(orgs[0]), BACK_SECONDS)
         (job,) = await harness.rows(
             "SELECT state FROM corpus.ingest_jobs WHERE document_id = %s AND kind = 'sweep'", documents[orgs[1]]
         )
         assert job["state"] in ("queued", "running")
         ill_node.heal()
-        await wait_until(lambda: is_forgotten(orgs[1]), BACK_SECONDS)
+        await wait_until(lambda: is_deleted(orgs[1]), BACK_SECONDS)

@@ -1,6 +1,6 @@
-"""Whatever is sent to the three services by gRPC: an answer or a status that says what was wrong, nothing of another's.
+"""Fuzzes the three gRPC services: each call gets an answer or a clear status, and nothing of other organisations.
 
-The services describe themselves by reflection, and requests are made from that.
+Requests are made from the services' own descriptors, which reflection returns.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from proof_scale import PrintTable, ProofScale
 
 SECONDS = 5.0
-"""For one call."""
+"""Time limit of a call."""
 SERVICES = ("embedder", "retriever", "generator")
 CALLER = Tenant(ATTACKER, "ann", "pro", ("owner",))
 OUR_FAULT = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS}
 
 
 class Fuzzer:
-    """Calls one service, and looks at the answers."""
+    """Calls a service and checks its answers."""
 
     def __init__(self, channel: grpc.Channel, signer: Signer) -> None:
         self._channel, self._signer = channel, signer
         self.statuses: Counter[str] = Counter()
         self.failures: dict[tuple[str, str], str] = {}
-        """The first call of each kind that should have ended otherwise, by method and status."""
+        """The first call of each kind with a wrong result, by method and status."""
 
     def call(self, method: MethodDescriptor, requests: list[Message]) -> None:
-        """Makes one call, and reads its answer to the end."""
+        """Makes a call and reads its answer to the end."""
         status, printed = "OK", ""
         try:
             printed = self._call(method, requests)
@@ -70,7 +70,7 @@ class Fuzzer:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("service", SERVICES)
-def test_no_call_breaks_a_service_or_reads_what_is_anothers(
+def test_no_call_breaks_a_service_or_reads_foreign_data(
     target: FuzzTarget, service: str, proof: ProofScale, print_table: PrintTable
 ) -> None:
     before = target.secrets()
@@ -99,7 +99,7 @@ def test_no_call_breaks_a_service_or_reads_what_is_anothers(
     print_table(f"Calls of the {service} made from its descriptors", ["status", "calls"], statuses)
     assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
     assert target.secrets() == before
-    assert fuzzer.statuses["OK"] > 0, "valid calls are among them"
+    assert fuzzer.statuses["OK"] > 0, "no call was valid"
 
 
 def _fuzz(fuzzer: Fuzzer, method: MethodDescriptor, known: dict[str, Any], proof: ProofScale) -> None:

@@ -1,6 +1,6 @@
-"""Whatever is sent to the HTTP API with a key of one organisation, or an operator's: no server error, and no secret.
+"""Fuzzes the HTTP API with one organisation's key and an operator's: no server errors, and no secrets of others.
 
-Schemathesis makes the requests from the API's own description: valid ones, and ones that break one rule each. Ids and
+Schemathesis makes requests from the API's own description: valid ones, and ones that break one rule each. Ids and
 names in paths and bodies are often those of another organisation.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Operation = APIOperation[Any, Any, Any, Any]
 SECONDS = 30.0
-"""For one answer. Streams of progress of a document that is never ready are cut by the server's own limit."""
+"""Time limit of an answer. The server's own limit ends progress streams of documents that never become ready."""
 _IDS = {
     "document_id": "document_ids",
     "document_ids": "document_ids",
@@ -46,7 +46,7 @@ _IDS = {
 
 
 class Fuzzer:
-    """Sends cases and looks at the answers."""
+    """Sends cases and checks the answers."""
 
     def __init__(self, target: FuzzTarget, headers: dict[str, str], choose: random.Random) -> None:
         self._target = target
@@ -56,17 +56,18 @@ class Fuzzer:
         self._session.trust_env = False
         self.statuses: Counter[int] = Counter()
         self.failures: dict[tuple[str, int], str] = {}
-        """The first request of each kind that should have been answered otherwise, by operation and status."""
+        """The first request of each kind with a wrong answer, by operation and status."""
 
     def send(self, case: Case[Any]) -> None:
         """Sends a case, with known ids in some of its places."""
         case.path_parameters = self._with_ids(case.path_parameters)
-        if "organisation" in (case.path_parameters or {}):  # of an operator, who may erase the victim, and not read it
+        # An operator may erase the victim, but not read its data.
+        if "organisation" in (case.path_parameters or {}):
             organisation = VICTIM if case.method == "GET" else "fuzzed"
             case.path_parameters = {**case.path_parameters, "organisation": organisation}
         case.query = self._with_ids(case.query)
         case.body = self._with_ids(case.body)
-        cast("Any", case).headers.pop("Authorization", None)  # the caller is known
+        cast("Any", case).headers.pop("Authorization", None)  # so that the caller stays authenticated
         response = case.call(
             base_url=self._target.stack.base_url,
             session=self._session,
@@ -101,29 +102,29 @@ def operations(target: FuzzTarget) -> list[Operation]:
 
 
 @pytest.mark.timeout(3600)
-def test_no_request_breaks_the_api_or_reads_what_is_anothers(
+def test_no_request_breaks_the_api_or_reads_foreign_data(
     target: FuzzTarget, proof: ProofScale, print_table: PrintTable
 ) -> None:
     before = target.secrets()
     assert CANARY in json.dumps(before)
     fuzzer = Fuzzer(target, target.attacker, random.Random(proof.seed))
-    each = proof.pick(scaled_down=3, full=80)
+    cases = proof.pick(scaled_down=3, full=80)
     rows: list[list[object]] = []
     for operation in operations(target):
         sent = fuzzer.statuses.total()
-        _fuzz(fuzzer, operation, GenerationMode.POSITIVE, each, proof.seed)
-        with suppress(Unsatisfiable):  # an operation without a rule that could be broken
-            _fuzz(fuzzer, operation, GenerationMode.NEGATIVE, each, proof.seed)
+        _fuzz(fuzzer, operation, GenerationMode.POSITIVE, cases, proof.seed)
+        with suppress(Unsatisfiable):  # an operation without any rule to break
+            _fuzz(fuzzer, operation, GenerationMode.NEGATIVE, cases, proof.seed)
         rows.append([operation.label, fuzzer.statuses.total() - sent])
     print_table("Requests made by Schemathesis", ["operation", "requests"], rows)
     print_table("Their answers", ["status", "answers"], [list(item) for item in sorted(fuzzer.statuses.items())])
     assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
     assert target.secrets() == before
-    assert fuzzer.statuses[200] > fuzzer.statuses.total() / 20, "valid requests are among them"
+    assert fuzzer.statuses[200] > fuzzer.statuses.total() / 20, "hardly any request was valid"
 
 
 @pytest.mark.timeout(3600)
-def test_an_operators_key_reads_nothing_of_an_organisations(
+def test_an_operators_key_reads_no_data_of_organisations(
     target: FuzzTarget, proof: ProofScale, print_table: PrintTable
 ) -> None:
     before = target.secrets()
@@ -137,16 +138,16 @@ def test_an_operators_key_reads_nothing_of_an_organisations(
     if not proof.full:
         others = proof.random().sample(others, 30)
     for operation in (*own, *others):
-        each = proof.pick(scaled_down=5, full=80) if operation in own else 1  # which is refused before it is read
-        _fuzz(fuzzer, operation, GenerationMode.POSITIVE, each, proof.seed)
+        cases = proof.pick(scaled_down=5, full=80) if operation in own else 1  # refused before it is read
+        _fuzz(fuzzer, operation, GenerationMode.POSITIVE, cases, proof.seed)
         if operation in own:
             with suppress(Unsatisfiable):
-                _fuzz(fuzzer, operation, GenerationMode.NEGATIVE, each, proof.seed)
+                _fuzz(fuzzer, operation, GenerationMode.NEGATIVE, cases, proof.seed)
     answers = [list(item) for item in sorted(fuzzer.statuses.items())]
     print_table("Answers to an operator's key", ["status", "answers"], answers)
     assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
     assert target.secrets() == before
-    assert fuzzer.statuses[200] + fuzzer.statuses[201] > 30, "valid requests are among them"
+    assert fuzzer.statuses[200] + fuzzer.statuses[201] > 30, "hardly any request was valid"
 
 
 def _fuzz(fuzzer: Fuzzer, operation: Operation, mode: GenerationMode, most: int, number: int) -> None:

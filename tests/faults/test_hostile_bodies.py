@@ -1,7 +1,7 @@
-"""Providers whose bodies are made to hurt: bombs, endless and dripping errors, events without an end.
+"""Providers with hostile bodies: bombs, endless errors, errors that arrive byte by byte, events without an end.
 
-Each attack is met over real sockets, by an embedding, a rerank and a chat provider. What it costs is measured: memory
-allocated at its peak, the longest pause of the event loop, and the time until the call is over. `make faults` prints
+An embedding, a rerank and a chat provider face each attack over real sockets. We measure its cost: the peak of
+allocated memory, the longest pause of the event loop, and the time until the call is over. `make faults` prints
 the table.
 """
 
@@ -40,22 +40,22 @@ POLICY = EgressPolicy.parse("127.0.0.1")
 CALL = CallLimits(retry=RetryPolicy(attempts=1), seconds=20)
 CHAT = TimeLimits(connect=2, first_token=20, between_tokens=20, whole=20)
 ERROR_BYTES = 4 * MIB
-"""What a hostile error may allocate, the buffers of both ends of its connection included."""
+"""The most memory that a hostile error may allocate, including the buffers at both ends of its connection."""
 ANSWER_BYTES = 24 * MIB
-"""The same of an answer. JSON of a MiB becomes twenty."""
+"""The same for an answer. A MiB of JSON becomes twenty."""
 PAUSE_SECONDS = 0.25
-"""Longest pause of the event loop, in processor time of its thread: others on the machine don't lengthen that."""
+"""Longest pause of the event loop in CPU time of its thread, which other processes don't lengthen."""
 EVENTS = "text/event-stream"
 ERROR_SECONDS = 6.0
-"""Longest time until an error is told: five seconds for its body, and the rest."""
+"""Longest time until an error is reported: five seconds for its body, and a second for the rest."""
 
 Call = Callable[[str], Awaitable[object]]
-"""Calls the provider at an address."""
+"""Calls the provider at a URL."""
 
 
 @dataclass
 class Cost:
-    """What a call cost the process."""
+    """A call's cost to the process."""
 
     seconds: float = 0.0
     pause: float = 0.0
@@ -103,8 +103,8 @@ CALLS: dict[str, Call] = {"embedding": embedding, "rerank": rerank, "chat": chat
 
 
 @contextmanager
-def measured() -> Generator[Cost]:
-    """Measures what happens inside the block, in this event loop."""
+def measure_cost() -> Generator[Cost]:
+    """Measures the block's cost in this event loop."""
     cost = Cost()
 
     async def tick() -> None:
@@ -126,10 +126,10 @@ def measured() -> Generator[Cost]:
         ticking.cancel()
 
 
-def sends(
+def sender(
     pieces: Callable[[], Iterator[bytes]], status: int = 500, kind: str = "application/json", **headers: str
 ) -> Behaviour:
-    """A provider that sends these, as fast as they are taken."""
+    """Returns a provider's behaviour that sends these pieces as fast as the client reads them."""
 
     async def behave(exchange: Exchange) -> None:
         await exchange.head(status, kind, **headers)
@@ -144,14 +144,14 @@ def chunked(piece: bytes) -> Callable[[], Iterator[bytes]]:
 
 
 async def promise(exchange: Exchange) -> None:
-    """Announces ten gigabytes, and sends a byte."""
+    """Announces ten gigabytes and sends a byte."""
     await exchange.head(500, "application/json", Content_Length="9999999999")
     await exchange.send(b"{")
     await exchange.gone()
 
 
 async def drip(exchange: Exchange) -> None:
-    """A byte now and then, for ever: no pause is long enough to notice."""
+    """Sends a byte now and then without an end; each pause is too short for a timeout."""
     await exchange.head(500, "application/json")
     while True:
         await exchange.send(b" ")
@@ -161,46 +161,46 @@ async def drip(exchange: Exchange) -> None:
 def errors(mebibytes: int) -> dict[str, Behaviour]:
     bomb, raw = gzip_bomb(mebibytes), deflate_bomb(mebibytes)
     return {
-        "gzip bomb": sends(lambda: iter([bomb]), Content_Encoding="gzip"),
-        "deflate bomb": sends(lambda: iter([raw]), Content_Encoding="deflate"),
-        "gzip twice": sends(lambda: iter([bomb]), Content_Encoding="gzip, gzip"),
-        "an encoding we never offered": sends(lambda: iter([bomb]), Content_Encoding="br"),
-        "zstd": sends(lambda: iter([bomb]), Content_Encoding="zstd"),
-        "endless members of nothing": sends(endless_members, Content_Encoding="gzip"),
-        "endless chunks": sends(chunked(b"x" * 65_536), Transfer_Encoding="chunked"),
-        "endless, without a length": sends(lambda: itertools.repeat(b"x" * 65_536)),
+        "gzip bomb": sender(lambda: iter([bomb]), Content_Encoding="gzip"),
+        "deflate bomb": sender(lambda: iter([raw]), Content_Encoding="deflate"),
+        "gzip twice": sender(lambda: iter([bomb]), Content_Encoding="gzip, gzip"),
+        "an encoding we never offered": sender(lambda: iter([bomb]), Content_Encoding="br"),
+        "zstd": sender(lambda: iter([bomb]), Content_Encoding="zstd"),
+        "endless members of nothing": sender(endless_members, Content_Encoding="gzip"),
+        "endless chunks": sender(chunked(b"x" * 65_536), Transfer_Encoding="chunked"),
+        "endless, without a length": sender(lambda: itertools.repeat(b"x" * 65_536)),
         "a length that never comes": promise,
         "a drip": drip,
-        "deep JSON": sends(lambda: iter([b"[" * 60_000]), Content_Length="60000"),
-        "a wait until the year 99999": sends(
+        "deep JSON": sender(lambda: iter([b"[" * 60_000]), Content_Length="60000"),
+        "a wait until the year 99999": sender(
             lambda: iter([b"{}"]), Content_Length="2", Retry_After="Mon, 01 Jan 99999 00:00:00 GMT"
         ),
     }
 
 
 STALLING = ("a length that never comes", "a drip")
-"""Attacks that end by time only; all calls are made at once."""
+"""Attacks that only a time limit ends; all calls are made at once."""
 
 
 def answers(mebibytes: int) -> dict[str, Behaviour]:
-    """Answers with status 200. What only a stream can do is sent to all."""
+    """Answers with status 200. Attacks by streams are sent to all providers."""
     bomb = gzip_bomb(mebibytes)
     line = b"data: " + b" " * 65_536 + b"\n"
     return {
-        "gzip bomb": sends(lambda: iter([bomb]), 200, Content_Encoding="gzip"),
-        "a bomb in events": sends(lambda: iter([bomb]), 200, EVENTS, Content_Encoding="gzip"),
-        "an encoding we never offered": sends(lambda: iter([bomb]), 200, Content_Encoding="br"),
-        "endless body": sends(chunked(b"[],".ljust(65_536)), 200, Transfer_Encoding="chunked"),
-        "an event without an end": sends(lambda: itertools.repeat(line), 200, EVENTS),
-        "a line without an end": sends(lambda: itertools.repeat(line[:-1]), 200, EVENTS),
-        "deep JSON": sends(lambda: iter([b"[" * 60_000]), 200, Content_Length="60000"),
-        "deep JSON in an event": sends(lambda: iter([b"data: " + b"[" * 60_000 + b"\n\n"]), 200, EVENTS),
-        "many empty lists": sends(lambda: iter([b"[" + b"[]," * MIB]), 200, Content_Length=str(1 + 3 * MIB)),
+        "gzip bomb": sender(lambda: iter([bomb]), 200, Content_Encoding="gzip"),
+        "a bomb in events": sender(lambda: iter([bomb]), 200, EVENTS, Content_Encoding="gzip"),
+        "an encoding we never offered": sender(lambda: iter([bomb]), 200, Content_Encoding="br"),
+        "endless body": sender(chunked(b"[],".ljust(65_536)), 200, Transfer_Encoding="chunked"),
+        "an event without an end": sender(lambda: itertools.repeat(line), 200, EVENTS),
+        "a line without an end": sender(lambda: itertools.repeat(line[:-1]), 200, EVENTS),
+        "deep JSON": sender(lambda: iter([b"[" * 60_000]), 200, Content_Length="60000"),
+        "deep JSON in an event": sender(lambda: iter([b"data: " + b"[" * 60_000 + b"\n\n"]), 200, EVENTS),
+        "many empty lists": sender(lambda: iter([b"[" + b"[]," * MIB]), 200, Content_Length=str(1 + 3 * MIB)),
     }
 
 
-async def attacked(behave: Behaviour, *callers: str) -> tuple[Cost, list[str]]:
-    """Makes these calls at once; returns what they cost together, and the reason of each one's failure."""
+async def run_attack(behave: Behaviour, *callers: str) -> tuple[Cost, list[str]]:
+    """Makes these calls at once; returns their total cost and the reason why each failed."""
 
     async def reason_of(caller: str, base: str) -> str:
         try:
@@ -212,7 +212,7 @@ async def attacked(behave: Behaviour, *callers: str) -> tuple[Cost, list[str]]:
         return "none"
 
     async with RawUpstream(behave).running() as base:
-        with measured() as cost:
+        with measure_cost() as cost:
             reasons = list(await asyncio.gather(*(reason_of(caller, base) for caller in callers)))
     return cost, reasons
 
@@ -220,13 +220,13 @@ async def attacked(behave: Behaviour, *callers: str) -> tuple[Cost, list[str]]:
 async def attack_each(
     attacks: dict[str, Behaviour], title: str, peak: int, print_table: PrintTable
 ) -> dict[str, set[str]]:
-    """Makes each call against each attack, checks its cost, and returns the reasons by attack."""
+    """Makes each call against each attack and checks its cost; returns the reasons by attack."""
     rows: list[tuple[object, ...]] = []
     reasons: dict[str, set[str]] = {}
     for name, behave in attacks.items():
         together = [tuple(CALLS)] if name in STALLING else [(caller,) for caller in CALLS]
         for callers in together:
-            cost, given = await attacked(behave, *callers)
+            cost, given = await run_attack(behave, *callers)
             reasons.setdefault(name, set()).update(given)
             measures = (f"{cost.seconds:.2f}", f"{cost.pause * 1000:.0f}", f"{cost.peak / MIB:.1f}")
             rows.append((name, ", ".join(callers), ", ".join(sorted(set(given))), *measures))
@@ -253,7 +253,7 @@ async def test_hostile_answers_are_cut_short(proof: ProofScale, print_table: Pri
 
 
 @pytest.mark.parametrize("count", [2**31, 2**64, 10**4000, -1, True, 1.5, "7"])
-async def test_a_count_that_is_none_is_estimated(count: object) -> None:
+async def test_an_invalid_token_count_is_estimated(count: object) -> None:
     answer = {"data": [{"index": 0, "embedding": [1.0] * 8}], "usage": {"prompt_tokens": count}}
     body = json.dumps(answer).encode()
     assert read_answer(body, 1, "a provider").tokens is None

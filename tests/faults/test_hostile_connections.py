@@ -1,7 +1,7 @@
-"""Connections made to hurt the gateway before anybody asks who they are: headers, half a request, a dripping body.
+"""Hostile connections to the gateway before authentication: headers, half a request, a body that arrives slowly.
 
-The gateway is a process of its own; what an attack costs it is its CPU time, its peak of memory, and the longest answer
-of `/livez` meanwhile. `make faults` prints the table.
+The gateway is a separate process; an attack's cost is its CPU time, its peak memory, and the slowest answer of
+`/livez` meanwhile. `make faults` prints the table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LIMITS = {
 
 @dataclass
 class Target:
-    """A gateway process, and what attacks have cost it."""
+    """A gateway process, and its use of CPU and memory."""
 
     pid: int
     port: int
@@ -69,7 +69,7 @@ class Target:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def peak(self) -> float:
-        """Peak of its memory in MiB, since it was last reset."""
+        """The peak of its memory in MiB since the last reset."""
         match = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
         assert match is not None
         return int(match[1]) / 1024
@@ -81,7 +81,7 @@ class Target:
 
 @dataclass
 class Cost:
-    """What an attack cost."""
+    """An attack's cost."""
 
     cpu: float = 0.0
     memory: float = 0.0
@@ -91,7 +91,7 @@ class Cost:
 
 @contextmanager
 def attack(target: Target, *, probe_from: str = "127.0.0.2") -> Generator[Cost]:
-    """Measures what the block costs the gateway, while another address asks `/livez`."""
+    """Measures the block's cost to the gateway, while another address requests `/livez`."""
     cost, over = Cost(), threading.Event()
 
     def probe() -> None:
@@ -115,7 +115,7 @@ def attack(target: Target, *, probe_from: str = "127.0.0.2") -> Generator[Cost]:
 
 
 def status_of(made: socket.socket) -> bytes:
-    """The status of an answer, which is read whole; b"" if the connection ended without one."""
+    """Reads an answer to its end and returns its status; b"" if the connection ended without one."""
     received = b""
     try:
         while not _is_whole(received) and (chunk := made.recv(65_536)):
@@ -132,7 +132,7 @@ def _is_whole(received: bytes) -> bool:
 
 
 def send(made: socket.socket, data: bytes, times: int = 1) -> int:
-    """Sends as much of it as the other side takes before it answers or leaves; returns the bytes."""
+    """Sends data until the other side answers or closes the connection; returns how many bytes it accepted."""
     sent = 0
     try:
         for _ in range(times):
@@ -146,7 +146,7 @@ def send(made: socket.socket, data: bytes, times: int = 1) -> int:
 
 
 def is_open(made: socket.socket) -> bool:
-    """Whether the other side hasn't ended it; what it has answered is read."""
+    """Whether the other side hasn't closed the connection; reads what it has answered."""
     try:
         while select.select([made], [], [], 0)[0]:
             if not made.recv(65_536):
@@ -205,13 +205,13 @@ async def test_hostile_headers(database: Database, tmp_path: Path, proof: ProofS
     print_table("hostile headers", ("attack", "status", "MiB taken", "CPU, s", "memory, MiB", "/livez, ms"), rows)
     for (name, status, taken, cpu, memory, livez), (expected, _) in zip(rows, attacks.values(), strict=True):
         assert str(status).replace("-", "").encode() in (expected, b""), name
-        assert float(str(taken)) < 8, name  # what the buffers of two sockets take
+        assert float(str(taken)) < 8, name  # the buffers of two sockets
         assert float(str(cpu)) < 0.5, name
         assert float(str(memory)) < 16, name
         assert float(str(livez)) < 1000 * (LIVEZ_SECONDS if proof.full else NOISE_SECONDS), name
 
 
-async def test_half_a_request_is_soon_over(database: Database, tmp_path: Path, print_table: PrintTable) -> None:
+async def test_half_a_request_is_soon_closed(database: Database, tmp_path: Path, print_table: PrintTable) -> None:
     upload = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     kinds = {
         "nothing": b"",
@@ -305,9 +305,9 @@ async def test_idle_connections_stay_and_give_way_to_new_ones(database: Database
             for made in idle:
                 send(made, ask)
                 assert status_of(made) == b"200"
-            time.sleep(6)  # longer than clients keep theirs, which send their next request just before the end
+            time.sleep(6)  # longer than clients keep connections; theirs are used again just before they end
             first, second, *_ = idle
-            assert is_open(first)  # reads what was left of its answer: head and body may come apart
+            assert is_open(first)  # reads the rest of its answer: head and body may arrive separately
             send(first, ask)
             assert status_of(first) == b"200"
             new = stack.enter_context(target.connect("127.0.0.20"))
@@ -323,7 +323,7 @@ async def test_idle_connections_stay_and_give_way_to_new_ones(database: Database
         await anyio.to_thread.run_sync(run, target)
 
 
-async def test_a_proxys_clients_are_counted_one_by_one(database: Database, tmp_path: Path) -> None:
+async def test_a_proxys_clients_are_counted_separately(database: Database, tmp_path: Path) -> None:
     def ask(target: Target, stack: ExitStack, client: str, source: str = "127.0.0.200") -> socket.socket:
         made = stack.enter_context(target.connect(source))
         head = (
@@ -353,7 +353,7 @@ async def test_a_proxys_clients_are_counted_one_by_one(database: Database, tmp_p
 
 
 async def test_slow_and_honest_clients_are_served(database: Database, tmp_path: Path) -> None:
-    """A body above the rate for longer than `BODY_SECONDS`, a head that takes its time, and many small requests."""
+    """A fast enough body that lasts longer than `BODY_SECONDS`, a slow head, and many small requests."""
 
     def upload(target: Target) -> bytes:
         size = 12_000
@@ -383,13 +383,13 @@ async def test_slow_and_honest_clients_are_served(database: Database, tmp_path: 
         return statuses.count(200)
 
     async with gateway(database, tmp_path) as target:
-        assert await anyio.to_thread.run_sync(upload, target) == b"400"  # the whole of it was read: it isn't JSON
+        assert await anyio.to_thread.run_sync(upload, target) == b"400"  # it was read completely, and isn't JSON
         assert await anyio.to_thread.run_sync(header, target) == b"200"
         assert await anyio.to_thread.run_sync(reused, target) == 300
 
 
 async def test_a_stream_outlives_the_limits_of_requests(database: Database) -> None:
-    """Their clocks stop when a request has arrived, however long its answer takes and whatever its client sends."""
+    """Their timers stop once a request has arrived, however long its answer takes and whatever its client sends."""
 
     async def paced(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse]:
         yield started((1, 0))

@@ -1,9 +1,9 @@
-"""Uploads of every format while workers die or stop, Postgres ends, the embedder is away, and the disk is full.
+"""Uploads of every format while workers die or stop, Postgres stops, the embedder is away, or the disk is full.
 
-Each acknowledged upload ends as it does undisturbed: `ready` with its text, chunks and vectors, or `failed` with its
-reason; none is lost, stuck or doubled. What happens when is drawn from `--seed`. The disk is really full: Postgres, the
-logs and `up`'s own files lie on a tmpfs that is filled to the last byte (spool folders don't: unit tests fill these).
-1,000 uploads in full (`make faults`), of twenty formats in the normal run.
+Each acknowledged upload ends as it would undisturbed: `ready` with its text, chunks and vectors, or `failed` with its
+reason; none is lost, stuck or doubled. `--seed` determines the faults. The disk is really full: Postgres, the
+logs and `up`'s own files are on a tmpfs that is filled to the last byte (except spool folders: unit tests fill those).
+`make faults` uploads 1,000 files, a normal run one of each of twenty formats.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UPLOADS_AT_ONCE = 6
 LEASE_SECONDS = 2
 END_SECONDS = 300
 ENDS_BETWEEN = 2
-"""Documents that end between two faults of one kind of victims."""
+"""How many documents end between two faults of the same group."""
 PATIENCE_SECONDS = 5.0
 ENVIRONMENT = {
     "CITEWIRE_WORKER_LEASE_SECONDS": str(LEASE_SECONDS),
@@ -54,11 +54,11 @@ REFUSALS = {
     (503, "SERVICE_UNAVAILABLE"),
     (409, "IDEMPOTENCY_IN_PROGRESS"),
 }
-"""What an upload may be told instead of an acknowledgement; all of it may pass."""
+"""Temporary errors that an upload may get instead of an acknowledgement."""
 
 
 class Faults:
-    """What goes wrong, at moments of a seed's choice."""
+    """Causes faults at random moments."""
 
     def __init__(self, stack: SmallDiskStack, chance: random.Random, log: Path) -> None:
         self._stack = stack
@@ -69,14 +69,14 @@ class Faults:
         self._killed: set[int] = set()
         self.counts: Counter[str] = Counter()
 
-    async def reached(self, count: int) -> None:
-        """Waits until so much has gone wrong."""
+    async def wait_for_faults(self, count: int) -> None:
+        """Waits until there were `count` faults."""
         async with self._happened:
             await self._happened.wait_for(lambda: self.counts.total() >= count)
 
     @asynccontextmanager
-    async def going_wrong(self) -> AsyncGenerator[None]:
-        """Lets things go wrong: what happens to workers, and beside it what happens to what they need."""
+    async def running_faults(self) -> AsyncGenerator[None]:
+        """Causes faults: to workers, and in parallel to what workers depend on."""
         stop = asyncio.Event()
         workers = {"worker killed": self._kill_worker, "worker stopped": self._stop_worker}
         others = {
@@ -87,19 +87,19 @@ class Faults:
             "disk full": self._fill_disk,
         }
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._again_and_again(workers, stop))
-            group.create_task(self._again_and_again(others, stop))
+            group.create_task(self._repeat(workers, stop))
+            group.create_task(self._repeat(others, stop))
             try:
                 yield
             finally:
                 stop.set()
 
     def close(self) -> None:
-        """Ends the further worker."""
+        """Ends the second worker."""
         self._worker.kill()
         self._worker.wait()
 
-    async def _again_and_again(self, kinds: Mapping[str, Callable[[], Awaitable[None]]], stop: asyncio.Event) -> None:
+    async def _repeat(self, kinds: Mapping[str, Callable[[], Awaitable[None]]], stop: asyncio.Event) -> None:
         waiting: list[str] = []
         while not stop.is_set():
             if not waiting:  # each kind once, then all of them again
@@ -115,9 +115,9 @@ class Faults:
                 self._happened.notify_all()
 
     def _wait_for_ends(self, stop: asyncio.Event) -> None:
-        """Waits until some documents have ended since the fault before: a busy machine does little between two.
+        """Waits until some documents have ended since the previous fault, as a busy machine does little between two.
 
-        Where none does for a while, as they wait for what is to go wrong, it goes on.
+        Gives up after a while: the documents may be waiting for the next fault.
         """
         deadline = time.monotonic() + PATIENCE_SECONDS
         query = "SELECT count(*) FROM corpus.versions WHERE finished_at IS NOT NULL"
@@ -129,10 +129,10 @@ class Faults:
                     least = ended + ENDS_BETWEEN
                 elif ended >= least:
                     return
-            time.sleep(0.2)  # nobody tells us
+            time.sleep(0.2)  # there is no notification
 
     def _start_worker(self) -> Popen[bytes]:
-        """A second worker, so that one takes what the other drops; its spool folder isn't on the small disk."""
+        """Starts a second worker, so that one takes over from the other; its spool folder isn't on the small disk."""
         environment = {
             **self._stack.environment,
             **ENVIRONMENT,
@@ -146,19 +146,19 @@ class Faults:
 
     async def _kill_worker(self) -> None:
         if self._chance.random() < 0.5 and self._runs("worker"):
-            self._killed.add(self._stack.kill("worker"))  # nobody waits for the next: the other goes on meanwhile
+            self._killed.add(self._stack.kill("worker"))  # no need to wait for its successor: the other worker goes on
             return
-        assert self._worker.poll() is None, f"the worker ended by itself:\n{self._log.read_text()[-3000:]}"
+        assert self._worker.poll() is None, f"the worker exited by itself:\n{self._log.read_text()[-3000:]}"
         self._worker.kill()
         await asyncio.to_thread(self._worker.wait)
         self._worker = self._start_worker()
 
     async def _restart_postgres(self) -> None:
-        """Ends it in order or at once; the supervisor waits longer each time before it starts it again."""
+        """Stops it gracefully or at once; the supervisor waits longer before each restart."""
         await self._end("postgres", self._chance.choice([signal.SIGKILL, signal.SIGINT]))
 
     async def _kill_connections(self) -> None:
-        """Kills a process of the server, which ends all others and recovers by itself."""
+        """Kills one of the server's processes; the server then ends all others and recovers by itself."""
         server = await self._process("postgres")
         self._chance.choice(server.children()).kill()
 
@@ -170,7 +170,7 @@ class Faults:
         await self._hold(await self._process("embedder"))
 
     async def _hold(self, process: psutil.Process) -> None:
-        """Stops a process for less or longer than a lease; then it goes on as if nothing had been."""
+        """Freezes a process for shorter or longer than a lease, then lets it continue."""
         process.suspend()
         try:
             await asyncio.sleep(self._chance.uniform(0.2, 2 * LEASE_SECONDS))
@@ -184,12 +184,12 @@ class Faults:
         await asyncio.to_thread(self._stack.wait_restarted, name, process.pid)
 
     async def _process(self, name: str) -> psutil.Process:
-        """One of the stack's, once it runs."""
+        """Returns a process of the stack once it runs."""
         await wait_until(lambda: self._runs(name), END_SECONDS)
         return psutil.Process(self._stack.pid(name))
 
     def _runs(self, name: str) -> bool:
-        """Whether a process runs, as far as the stack has been able to say."""
+        """Whether a process runs, as far as the stack could log."""
         pid = self._stack.pids().get(name)
         return pid is not None and pid not in self._killed and psutil.pid_exists(pid)
 
@@ -203,11 +203,11 @@ class Faults:
 
 @pytest.fixture
 def stack(proof: ProofScale) -> Generator[SmallDiskStack]:
-    """A stack of its own: what others share isn't to be filled up."""
+    """A separate stack, as the shared one's disk mustn't be filled."""
     if not can_have_disks():
         pytest.skip("this machine mounts no disk for us: user namespaces are off")
     mebibytes = proof.pick(scaled_down=500, full=2000)
-    # A short path: that of a socket, seen from outside of the disk's namespace, has 107 bytes at most.
+    # A short path: a socket's path, seen from outside the disk's namespace, may have 107 bytes.
     with (
         tempfile.TemporaryDirectory(prefix="cw-") as folder,
         small_disk_stack(Path(folder) / "data", mebibytes=mebibytes, environ=ENVIRONMENT) as stack,
@@ -228,16 +228,16 @@ async def test_every_acknowledged_upload_ends_as_it_should(
     began = time.monotonic()
     try:
         async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=30) as http:
-            async with faults.going_wrong():
+            async with faults.running_faults():
                 patience = proof.pick(scaled_down=10, full=END_SECONDS)
                 ids = await upload_all(http, files, faults, least, refusals, patience)
-                await faults.reached(least)
+                await faults.wait_for_faults(least)
                 more = map(partial(make_file, chance), count(max(numbers) + 1))
                 async with asyncio.timeout(END_SECONDS):
-                    while not await asyncio.to_thread(met_in_work, stack, ids.values()):
+                    while not await asyncio.to_thread(has_interrupted, stack, ids.values()):
                         files.extend(islice(more, UPLOADS_AT_ONCE))
                         ids |= await upload_all(http, files[-UPLOADS_AT_ONCE:], faults, least, refusals, patience)
-                        await faults.reached(faults.counts.total() + 1)
+                        await faults.wait_for_faults(faults.counts.total() + 1)
             undisturbed = time.monotonic()
             await until_ended(http, ids.values())
     finally:
@@ -269,10 +269,10 @@ async def upload_all(
     refusals: Counter[str],
     patience: float,
 ) -> dict[str, int]:
-    """Uploads all files, spread over so many faults.
+    """Uploads all files, spread over `least` faults.
 
-    Returns the ids of those that were acknowledged within `patience` seconds, by file name: while the database is away
-    its key can't be given back, and is held for two minutes.
+    Returns the ids by file name of those that were acknowledged within `patience` seconds: while the database is away,
+    an Idempotency-Key can't be released, and stays locked for two minutes.
     """
     waiting = list(enumerate(files))[::-1]
     ids: dict[str, int] = {}
@@ -280,7 +280,7 @@ async def upload_all(
     async def client() -> None:
         while waiting:
             number, (name, data) = waiting.pop()
-            await faults.reached(number * least // len(files))
+            await faults.wait_for_faults(number * least // len(files))
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     ids[name] = await upload(http, name, data, refusals)
@@ -291,8 +291,8 @@ async def upload_all(
     return ids
 
 
-def met_in_work(stack: SmallDiskStack, ids: Iterable[int]) -> bool:
-    """Whether a fault has met a document in work: a quick machine ends twenty between two faults."""
+def has_interrupted(stack: SmallDiskStack, ids: Iterable[int]) -> bool:
+    """Whether a fault has interrupted a document: a fast machine finishes twenty between two faults."""
     query = "SELECT count(*) FROM corpus.ingest_jobs WHERE attempts > 1 AND document_id = ANY(%s)"
     with suppress(psycopg.OperationalError), psycopg.connect(stack.dsn()) as connection:
         ((met,),) = connection.execute(query, [list(ids)]).fetchall()
@@ -314,11 +314,11 @@ async def upload(http: httpx.AsyncClient, name: str, data: bytes, refusals: Coun
         problem = response.json()
         assert (response.status_code, problem["reason"]) in REFUSALS, (name, problem)
         refusals[problem["reason"]] += 1
-        await asyncio.sleep(0.2)  # less than the server asks for, so that more uploads meet a fault
+        await asyncio.sleep(0.2)  # less than the server's Retry-After, so that more uploads meet a fault
 
 
 async def until_ended(http: httpx.AsyncClient, ids: Iterable[int]) -> None:
-    """Waits until no document is waiting or in work; none may hold up the others for long."""
+    """Waits until all documents have ended; none may delay the others for long."""
     for document_id in ids:
         async with asyncio.timeout(END_SECONDS):
             while True:
@@ -326,16 +326,16 @@ async def until_ended(http: httpx.AsyncClient, ids: Iterable[int]) -> None:
                 if response.status_code == 200 and response.json()["status"] in {"ready", "failed"}:
                     break
                 assert response.status_code in {200, 503}, response.text
-                await asyncio.sleep(0.1)  # nobody tells us
+                await asyncio.sleep(0.1)  # there is no notification
 
 
 async def check(
     harness: IngestHarness, files: list[tuple[str, bytes]], ids: dict[str, int]
 ) -> tuple[Counter[str], list[float], int]:
-    """Compares each document with what its file is.
+    """Compares each document with its file.
 
     Returns:
-        How they ended; how many seconds each took from its acknowledgement; how many were worked on more than once.
+        How they ended; how many seconds each took from its acknowledgement; how many had more than one attempt.
     """
     stored = await harness.rows(
         "SELECT file_name, document_id FROM corpus.documents JOIN corpus.collections USING (org_id, collection_id)"
@@ -343,7 +343,7 @@ async def check(
         COLLECTION,
     )
     documents = {row["file_name"]: row["document_id"] for row in stored}
-    assert len(documents) == len(stored), "a file is there twice"
+    assert len(documents) == len(stored), "a file is stored twice"
     assert {name: documents.get(name) for name in ids} == ids
     assert len(ids) > len(files) // 2, "hardly any upload was acknowledged"
     ends: Counter[str] = Counter()
@@ -364,12 +364,12 @@ async def check(
         ends[f"failed, {code}" if code else "ready"] += 1
         seconds.append((version["finished_at"] - version["created_at"]).total_seconds())
         again += (await harness.job(ids[name]))["attempts"] > 1
-    assert again, "no fault met a document in work: the proof proves nothing"
+    assert again, "no fault interrupted a document: the test proves nothing"
     return ends, seconds, again
 
 
 async def check_ready(harness: IngestHarness, document_id: int, text: str) -> None:
-    """A document has its text, and each of its chunks once, with one vector."""
+    """Checks that a document has its text, and each of its chunks once, with one vector."""
     assert (await harness.document(document_id))["live_version"] == 1
     assert await harness.text(document_id) == text
     chunks = [row["chunk_index"] for row in await harness.chunks(document_id)]

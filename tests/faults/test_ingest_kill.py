@@ -1,7 +1,7 @@
-"""SIGKILL of the worker, and of Postgres, at random moments of many uploads.
+"""SIGKILL of the worker and of Postgres at random moments of many uploads.
 
-Every acknowledged document becomes ready with the same chunks as an undisturbed run; none is doubled. In full (200
-uploads) by `make faults`, scaled down in the normal run; `--seed` repeats a run's choices.
+Every acknowledged document becomes ready with the same chunks as in an undisturbed run; none is doubled. `make faults`
+runs it in full (200 uploads), a normal run scales it down; `--seed` repeats a run's choices.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ _ENVIRONMENT = {
 
 
 class SlowModel(FakeModel):
-    """Takes a moment for each batch, so that kills also meet half-embedded documents."""
+    """Takes a moment for each batch, so that kills also interrupt half-embedded documents."""
 
     async def embed(self, texts: Sequence[TokenisedText]) -> Vectors:
         await asyncio.sleep(0.1)
@@ -66,7 +66,7 @@ class SlowModel(FakeModel):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The one database of this proof."""
+    """The database of this test."""
 
     server: EmbeddedPostgres
 
@@ -76,7 +76,7 @@ class Database:
 
 @dataclass(slots=True)
 class Chaos:
-    """What is killed, and how often."""
+    """Kills the worker and Postgres, and counts the kills."""
 
     database: Database
     embedder: str
@@ -86,8 +86,8 @@ class Chaos:
     worker: asyncio.subprocess.Process | None = None
     killed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def reached(self, kills: int) -> None:
-        """Waits until so many kills have happened."""
+    async def wait_for_kills(self, kills: int) -> None:
+        """Waits until there were `kills` kills."""
         async with self.killed:
             await self.killed.wait_for(lambda: sum(self.kills.values()) >= kills)
 
@@ -106,28 +106,28 @@ class Chaos:
 
     async def kill_worker(self) -> None:
         assert self.worker is not None
-        assert self.worker.returncode is None, "the worker ended by itself"
+        assert self.worker.returncode is None, "the worker exited by itself"
         self.worker.kill()
         await self.worker.wait()
 
     async def wait_for_work(self, stop: asyncio.Event) -> None:
-        """Waits until the worker is on a document; one that has nothing to do for 10 s is killed as well."""
+        """Waits until the worker is processing a document; one that is idle for 10 s is killed as well."""
         deadline = time.monotonic() + 10
         with suppress(psycopg.OperationalError):
-            # No asyncio.timeout: cancelled while it connects, psycopg leaves the connection open.
+            # No asyncio.timeout: psycopg leaves the connection open if it is cancelled while connecting.
             while not stop.is_set() and time.monotonic() < deadline and not await self.is_working():  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.05)
 
     async def is_working(self) -> bool:
         async with await psycopg.AsyncConnection.connect(self.database.dsn("postgres")) as connection:
-            # A killed worker's jobs are running too, until their leases pass: its process id tells them apart.
+            # A killed worker's jobs are also `running` until their leases expire: the process id tells them apart.
             mine = f"%-{self.worker.pid if self.worker else 0}-%"
             query = "SELECT FROM corpus.ingest_jobs WHERE state = 'running' AND worker LIKE %s LIMIT 1"
             cursor = await connection.execute(query, (mine,))
             return cursor.rowcount == 1
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Kills and starts again until it is told to stop: mostly in the middle of work, else at any moment."""
+        """Kills and restarts until `stop` is set: mostly while a document is being processed, else at any moment."""
         while not stop.is_set():
             if self.random.random() < 0.8:
                 await self.wait_for_work(stop)
@@ -152,7 +152,7 @@ class Chaos:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file to be uploaded once so many kills have happened."""
+    """A file to upload after a number of kills."""
 
     number: int
     name: str
@@ -161,7 +161,7 @@ class Upload:
 
 
 def make_file(choices: random.Random, number: int) -> tuple[str, bytes]:
-    """A file of some format and size; no two are alike."""
+    """Makes a file of a random format and size; no two are alike."""
     name = f"subject{number}"
     kind = choices.choice(["md", "md", "txt", "csv", "py", "html", "pdf"])
     size = choices.randint(1, 30)
@@ -181,21 +181,21 @@ def make_file(choices: random.Random, number: int) -> tuple[str, bytes]:
 
 
 async def upload(harness: IngestHarness, tries: asyncio.Queue[Upload], done: dict[int, int], chaos: Chaos) -> None:
-    """Uploads file after file; one that isn't acknowledged is uploaded again. `done`: number -> document's id."""
+    """Uploads the queue's files; retries one until it is acknowledged. `done`: file's number -> document's id."""
     while not tries.empty():
-        each = tries.get_nowait()
-        await chaos.reached(each.after_kills)
+        file = tries.get_nowait()
+        await chaos.wait_for_kills(file.after_kills)
         try:
-            done[each.number] = await harness.upload(
-                each.name, each.data, tenant=OTHER if each.number % 3 == 0 else ACME
+            done[file.number] = await harness.upload(
+                file.name, file.data, tenant=OTHER if file.number % 3 == 0 else ACME
             )
         except CitewireError:
-            tries.put_nowait(each)
+            tries.put_nowait(file)
             await asyncio.sleep(0.1)
 
 
 async def statuses(database: Database, document_ids: set[int]) -> dict[int, str]:
-    """The status of each wanted document's version."""
+    """Returns the status of each of these documents' versions."""
     async with await psycopg.AsyncConnection.connect(database.dsn("postgres"), autocommit=True) as connection:
         cursor = await connection.execute(
             "SELECT document_id, status FROM corpus.versions WHERE document_id = ANY(%s)", (list(document_ids),)
@@ -219,7 +219,7 @@ async def test_no_acknowledged_document_is_lost_or_doubled(
             chaos = Chaos(database, embedder, tmp_path / "worker.log", choices)
             await chaos.start_worker()
             try:
-                done = await under_fire(chaos, files, least_kills)
+                done = await upload_during_kills(chaos, files, least_kills)
                 await wait_until_ready(chaos, done)
             finally:
                 if chaos.worker is not None and chaos.worker.returncode is None:
@@ -249,10 +249,10 @@ def prepare(database: Database) -> None:
     subprocess.run([sys.executable, "-m", "citewire_retriever", "migrate"], env=environment, check=True, timeout=120)
 
 
-async def under_fire(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kills: int) -> dict[int, int]:
-    """Uploads everything while worker and database are killed again and again."""
+async def upload_during_kills(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kills: int) -> dict[int, int]:
+    """Uploads everything while the worker and the database are killed repeatedly."""
     tries: asyncio.Queue[Upload] = asyncio.Queue()
-    ahead = len(files) // 4  # so many wait for the worker at any time: it always has work to be killed in
+    ahead = len(files) // 4  # how many wait for the worker at any time, so that kills find it working
     for number, (name, data) in enumerate(files):
         tries.put_nowait(Upload(number, name, data, max(0, number - ahead) * least_kills // (len(files) - ahead)))
     done: dict[int, int] = {}
@@ -266,13 +266,13 @@ async def under_fire(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kil
 
 
 async def wait_until_ready(chaos: Chaos, done: dict[int, int]) -> None:
-    """Waits until every acknowledged document is ready, with nobody disturbing any more."""
+    """Waits until every acknowledged document is ready, without further kills."""
     expected = set(done.values())
     assert len(expected) == len(done), "two uploads got one document"
     deadline = time.monotonic() + 300
     while True:
         result = await statuses(chaos.database, expected)
-        waiting = {each: result.get(each, "lost") for each in expected if result.get(each) != "ready"}
+        waiting = {number: result.get(number, "lost") for number in expected if result.get(number) != "ready"}
         if not waiting:
             return
         assert not {"failed", "lost"} & set(waiting.values()), waiting
@@ -285,7 +285,7 @@ async def wait_until_ready(chaos: Chaos, done: dict[int, int]) -> None:
 async def check(
     database: Database, files: Sequence[tuple[str, bytes]], done: dict[int, int], folder: Path
 ) -> tuple[int, int]:
-    """Compares every document with an undisturbed run; returns the chunks, and how many attempts were broken off."""
+    """Compares every document with an undisturbed run; returns the chunks and how many attempts were interrupted."""
     settings = worker_settings(database, "unused")
     total = 0
     async with IngestHarness.open(database) as harness:
@@ -295,11 +295,12 @@ async def check(
             expected = await expected_chunks(document, document.title or name, settings)
             stored = await harness.chunks(document_id)
             assert [describe(row) for row in stored] == [
-                (each.index, each.text, each.section, place_values(each.place), each.char_start) for each in expected
+                (chunk.index, chunk.text, chunk.section, place_values(chunk.place), chunk.char_start)
+                for chunk in expected
             ], name
             assert await harness.text(document_id) == document.text
             vectors = await harness.vectors(document_id)
-            assert [row["chunk_index"] for row in vectors] == [each.index for each in expected], name
+            assert [row["chunk_index"] for row in vectors] == [chunk.index for chunk in expected], name
             assert (await harness.document(document_id))["live_version"] == 1
             total += len(expected)
         jobs = await harness.rows(
@@ -307,8 +308,8 @@ async def check(
         )
         assert [row["state"] for row in jobs] == ["done"] * len(done)
         interrupted = sum(row["attempts"] - 1 for row in jobs)
-        assert interrupted, "no kill met a document in work: the proof proves nothing"
-        # A kill may have rolled back the first try to make the space: its id isn't always 1.
+        assert interrupted, "no kill interrupted a document: the test proves nothing"
+        # A kill may have rolled back the first attempt to create the space, so its id isn't always 1.
         (space,) = await harness.rows("SELECT table_name FROM corpus.spaces")
         query = sql.SQL(
             "SELECT FROM {} v LEFT JOIN corpus.chunks c USING (org_id, chunk_id) WHERE c.chunk_id IS NULL"

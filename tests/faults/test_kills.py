@@ -1,7 +1,7 @@
-"""A process is killed, or told to end, while clients ask: they hear of it in order, and all works again by itself.
+"""A process is killed or terminated under load: clients get proper errors, and everything recovers by itself.
 
-Once for each process and signal in the normal run, several times in full (`make faults`), where a process that dies
-again and again stays away longer each time.
+A normal run does it once for each process and signal, `make faults` several times; then a process that keeps dying
+stays away longer each time.
 """
 
 import signal
@@ -16,7 +16,7 @@ from proof_scale import PrintTable, ProofScale
 
 @pytest.fixture(scope="module")
 def outages(print_table: PrintTable) -> Iterator[list[OutageReport]]:
-    """What the tests have seen; printed at their end."""
+    """Reports of the tests, printed after the last one."""
     outages: list[OutageReport] = []
     yield outages
     print_table("Processes ended under load", HEADINGS, [outage.row() for outage in outages])
@@ -31,7 +31,7 @@ async def test_sigkill(paced: PacedModelStack, proof: ProofScale, outages: list[
         outages.append(await end_under_load(paced, name, signal.SIGKILL, times=times))
 
 
-async def test_a_database_that_dies_again_and_again(paced: PacedModelStack, outages: list[OutageReport]) -> None:
+async def test_a_database_that_keeps_dying(paced: PacedModelStack, outages: list[OutageReport]) -> None:
     outages.append(await end_under_load(paced, "postgres", signal.SIGKILL, times=4))
 
 
@@ -43,11 +43,11 @@ async def test_a_database_that_dies_again_and_again(paced: PacedModelStack, outa
         ("retriever", signal.SIGTERM),
         ("generator", signal.SIGTERM),
         ("worker", signal.SIGTERM),
-        ("postgres", signal.SIGINT),  # to Postgres SIGTERM means: wait until all clients have left
+        ("postgres", signal.SIGINT),  # on SIGTERM, Postgres waits until all clients have left
         ("gateway", signal.SIGTERM),
     ],
 )
-async def test_told_to_end(
+async def test_termination(
     paced: PacedModelStack, proof: ProofScale, outages: list[OutageReport], name: str, number: signal.Signals
 ) -> None:
     for _ in range(proof.pick(scaled_down=1, full=5)):

@@ -1,6 +1,6 @@
-"""Accounts under violence: a generator that is killed while it calls, and many callers at a small budget.
+"""The ledger under faults: a generator that is killed during calls, and many callers with a small budget.
 
-Scaled down in the normal run; in full (500 calls, 200 callers) by `make faults`; `--seed` repeats a run's choices.
+`make faults` runs it in full (500 calls, 200 callers), a normal run scales it down; `--seed` repeats a run's choices.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from service_process import ServiceProcess, service_process
 
 PROMPT, COMPLETION = 90, 30
 COST = PROMPT * 2000 + COMPLETION * 10_000
-"""Nano-USD of an answer, by what its provider says."""
+"""Nano-USD of an answer, by its provider's usage."""
 
 SETTLED_SECONDS = 60
 PACE_SECONDS = 0.02
 
 
 async def answer(exchange: Exchange, words: int = 3) -> None:
-    """Answers with so many words, and says what that was."""
+    """Answers with so many words, and reports the usage."""
     await exchange.head()
     for _ in range(words):
         await exchange.delta("word ")
@@ -49,7 +49,7 @@ async def answer(exchange: Exchange, words: int = 3) -> None:
 
 
 async def ask(stub: GeneratorServiceStub, number: int) -> str:
-    """Asks one question; returns "" or why it failed."""
+    """Asks a question; returns "" or the reason why it failed."""
     with use_request_id(f"call-{number}"):
         try:
             async for _ in client.stream(stub.Generate, question(number), timeout=60):
@@ -61,7 +61,7 @@ async def ask(stub: GeneratorServiceStub, number: int) -> str:
 
 @pytest.fixture
 def accounts(database: Database) -> Iterator[Accounts]:
-    """What the database says."""
+    """The accounts in the database."""
     reading = Accounts(database.owner_dsn)
     yield reading
     reading.close()
@@ -71,7 +71,7 @@ def accounts(database: Database) -> Iterator[Accounts]:
 async def killed_generator(
     database: Database, base: str, folder: Path, wave: int, lease_seconds: int
 ) -> AsyncGenerator[tuple[ServiceProcess, GeneratorServiceStub]]:
-    """A generator as a process, and a client for it."""
+    """A generator's process and a client for it."""
     environment = {
         "CITEWIRE_AUTH": "off",
         "CITEWIRE_LEDGER_DSN": database.dsn("citewire_ledger"),
@@ -93,7 +93,7 @@ async def killed_generator(
 async def ask_until_killed(
     running: ServiceProcess, stub: GeneratorServiceStub, numbers: range, choices: random.Random
 ) -> dict[int, str]:
-    """Asks at random moments, and kills the process at another."""
+    """Asks at random moments, and kills the process at another one."""
     kill_at = choices.uniform(0.2, 1.5)
     moments = [choices.uniform(0, kill_at) for _ in numbers]
 
@@ -109,11 +109,12 @@ async def ask_until_killed(
 
 
 @pytest.mark.timeout(600)
-async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
+async def test_a_killed_generators_calls_are_all_in_the_ledger_and_settled(
     database: Database, accounts: Accounts, proof: ProofScale, tmp_path: Path, print_table: PrintTable
 ) -> None:
-    choices, each, kills = proof.random(), proof.pick(scaled_down=20, full=25), proof.pick(scaled_down=2, full=20)
-    count = each * kills
+    choices = proof.random()
+    calls_per_kill, kills = proof.pick(scaled_down=20, full=25), proof.pick(scaled_down=2, full=20)
+    count = calls_per_kill * kills
     lease_seconds = proof.pick(scaled_down=3, full=30)
     lengths = {number: choices.randrange(40) for number in range(count)}
 
@@ -124,9 +125,9 @@ async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
     accounts.put_budget(10**12)
     async with upstream.running() as base:
         for wave in range(kills):
-            first = wave * each
+            first = wave * calls_per_kill
             async with killed_generator(database, base, tmp_path, wave, lease_seconds) as (running, stub):
-                reasons |= await ask_until_killed(running, stub, range(first, first + each), choices)
+                reasons |= await ask_until_killed(running, stub, range(first, first + calls_per_kill), choices)
         killed_at, open_then = time.monotonic(), accounts.open()
         async with killed_generator(database, base, tmp_path, count, lease_seconds), asyncio.timeout(SETTLED_SECONDS):
             while accounts.open():  # noqa: ASYNC110 - a row has no event to wait for
@@ -135,8 +136,8 @@ async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
     asked, calls = numbers_of(upstream.requests), accounts.calls()
     on_ledger = Counter(int(call["request_id"].removeprefix("call-")) for call in calls)
     assert set(asked.values()) == set(on_ledger.values()) == {1}
-    assert asked.keys() <= on_ledger.keys(), "a call that was made isn't on the ledger"
-    # Killed between its row and its request: such a row says that nobody knows.
+    assert asked.keys() <= on_ledger.keys(), "a call isn't in the ledger"
+    # Killed between writing the row and sending the request: the row says that the outcome is unknown.
     unseen = [call for call in calls if int(call["request_id"].removeprefix("call-")) not in asked]
     assert all(call["reason"] == "ORPHANED" for call in unseen), unseen
     by_number = {int(call["request_id"].removeprefix("call-")): call for call in calls}
@@ -163,7 +164,7 @@ async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
 
 @asynccontextmanager
 async def two_generators(database: Database, base: str, folder: Path) -> AsyncGenerator[list[GeneratorServiceStub]]:
-    """Two generators that know each other only by the database."""
+    """Two generators that share only the database."""
     settings = GeneratorSettings(
         port=0,
         metrics_port=0,
@@ -189,7 +190,7 @@ async def two_generators(database: Database, base: str, folder: Path) -> AsyncGe
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["all at once", "one after another"])
-async def test_callers_in_parallel_never_overspend(
+async def test_parallel_callers_never_overspend(
     database: Database, accounts: Accounts, proof: ProofScale, tmp_path: Path, print_table: PrintTable, *, held: bool
 ) -> None:
     count, allowed = proof.pick(scaled_down=60, full=200), proof.pick(scaled_down=6, full=20)
@@ -215,7 +216,7 @@ async def test_callers_in_parallel_never_overspend(
         (first,) = accounts.calls()
         reserved = int(first["reserved_nano"])
         assert first["cost_nano"] == COST < reserved
-        # What was spent before the budget counts too: it is of this month.
+        # Costs of this month from before the budget was set count too.
         limit = COST + allowed * (reserved if held else COST)
         accounts.put_budget(limit)
         reasons = Counter(await asyncio.gather(*(ask_one(number) for number in range(count))))

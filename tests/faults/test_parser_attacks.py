@@ -1,7 +1,7 @@
-"""What an attacker can do who has taken over the process that reads a file: nothing.
+"""An attacker who has taken over the process that reads a file can do nothing.
 
-Each attack runs inside a real process of the fork server, in place of the parser. As a control, the same attack runs in
-such a process that doesn't lock itself in, and succeeds there: what fails in the other one, fails because of the locks.
+Each attack runs in a real process of the fork server in place of the parser. As a control, the same attack runs in
+such a process without confinement, and succeeds there: so it is the confinement that stops it in the other.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from databases import HasDsn
 from planted_parser import plant
 from proof_scale import PrintTable
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the locks are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the confinement is Linux's")
 
 SECRET = "postgresql://citewire_worker@127.0.0.1/secret"
 RULES = SandboxRules(
@@ -68,7 +68,7 @@ def read_tables(data, *_):
 
 answer.read_tables = read_tables
 """
-"""In place of what reads tables: a database is open there."""
+"""Replaces the function that reads tables, which runs beside an open database."""
 RECOGNISING = f"""
 import os, sys
 sys.path.append({str(SUPPORT)!r})
@@ -81,7 +81,7 @@ def planted(*_):
 
 
 def run_program(*_):
-    # Its page's pixels say which attack it is; what it gets is said in the table of words.
+    # The page's pixels encode the attack; its loot is returned in the table of words.
     loot = parser_attacks.attack(os.read(0, 65_536).partition(b" 255\\n")[2])
     os.write(1, ("5\\t1" + "\\t1" * 3 + "\\t1" + "\\t0" * 4 + "\\t99\\t" + loot).encode())
     os._exit(0)
@@ -89,7 +89,7 @@ def run_program(*_):
 
 server.run_program = run_program
 """
-"""In place of Tesseract."""
+"""Replaces Tesseract."""
 UNLOCKED = "\nserver.lock_in = lambda limits, program=None: []\nserver._try_locks = lambda: []\n"
 
 IDLE_RECOGNISER = Recogniser(
@@ -101,7 +101,7 @@ IDLE_RECOGNISER = Recogniser(
     cpu_seconds=5,
     most_pages=10,
 )
-"""What the locks would let Tesseract execute and read; the attacks are Python, which is loaded before."""
+"""Files that the confinement permits to Tesseract. The attacks don't need them, as their Python is already loaded."""
 
 LOOTING = (
     "parents_environment",
@@ -137,7 +137,7 @@ LOOTING = (
     "io_uring",
     "user_namespace",
 )
-"""Attacks that get something where nothing is locked."""
+"""Attacks that succeed without confinement."""
 
 PRIVILEGED = (
     "bpf",
@@ -149,12 +149,12 @@ PRIVILEGED = (
     "performance_events",
     "module",
 )
-"""Attacks that need more than an ordinary user's rights, or a kernel with them: here it only counts that they fail."""
+"""Attacks that need more than a user's rights, or certain kernels: we only test that they fail under confinement."""
 
 
 @dataclass(slots=True)
 class Prey:
-    """What attackers go for."""
+    """The targets of the attacks."""
 
     folder: Path
     buffer: ctypes.Array[ctypes.c_char]
@@ -165,8 +165,8 @@ class Prey:
     postgres: str
     job: dict[str, object]
 
-    def harmed(self) -> list[str]:
-        """What an attack has done, as seen from outside."""
+    def damage(self) -> list[str]:
+        """Returns an attack's effects, as seen from outside."""
         marks: list[str] = []
         if self.buffer.value != SECRET.encode():
             marks.append("memory was written")
@@ -194,14 +194,14 @@ def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: HasDsn) -> I
     listener, datagrams = socket.create_server(("127.0.0.1", 0)), socket.socket(type=socket.SOCK_DGRAM)
     datagrams.bind(("127.0.0.1", 0))
     unix, abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-    # A path of its own: pytest's may be longer than a socket's address.
+    # A short path: pytest's may be too long for a socket's address.
     with tempfile.TemporaryDirectory() as folder:
         unix.bind(f"{folder}/s")
         abstract.bind(f"\0{tmp_path.name}{os.getpid()}")
-        for each in (unix, abstract):
-            each.listen()
-        for each in (listener, datagrams, unix, abstract):
-            each.setblocking(False)
+        for endpoint in (unix, abstract):
+            endpoint.listen()
+        for endpoint in (listener, datagrams, unix, abstract):
+            endpoint.setblocking(False)
         buffer = ctypes.create_string_buffer(SECRET.encode())
         postgres = database.dsn("postgres")
         job: dict[str, object] = {
@@ -219,12 +219,12 @@ def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: HasDsn) -> I
         try:
             yield Prey(tmp_path, buffer, listener, datagrams, unix, abstract, postgres, job)
         finally:
-            for each in (listener, datagrams, unix, abstract):
-                each.close()
+            for endpoint in (listener, datagrams, unix, abstract):
+                endpoint.close()
 
 
 async def attack(sandbox: Sandbox, prey: Prey, name: str, *, as_picture: bool = False) -> str:
-    """What an attack has got; empty if nothing."""
+    """Runs an attack and returns its loot; "" if it got nothing."""
     path = prey.folder / "job"
     job = json.dumps({**prey.job, "attack": name})
     if as_picture:
@@ -245,17 +245,17 @@ async def confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield sandbox
 
 
-async def test_a_locked_in_parser_gets_nothing(confined: Sandbox, prey: Prey, print_table: PrintTable) -> None:
+async def test_a_confined_parser_gets_nothing(confined: Sandbox, prey: Prey, print_table: PrintTable) -> None:
     got: dict[str, str] = {}
     for name in (*LOOTING, *PRIVILEGED, "descriptors"):
         got[name] = await attack(confined, prey, name)
-        got[name] += ", ".join(prey.harmed())
+        got[name] += ", ".join(prey.damage())
     print_table("attacks from inside of the parser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
     assert {name: loot for name, loot in got.items() if loot} == {}
 
 
 async def query_attack(sandbox: Sandbox, prey: Prey, name: str) -> str:
-    """What an attack from a process that computes over tables has got; empty if nothing."""
+    """Runs an attack in a process that queries tables and returns its loot; "" if it got nothing."""
     path = prey.folder / "job"
     path.write_text(json.dumps({**prey.job, "attack": name}))
     try:
@@ -267,19 +267,19 @@ async def query_attack(sandbox: Sandbox, prey: Prey, name: str) -> str:
     return "an answer"
 
 
-async def test_a_locked_in_table_gets_nothing(
+async def test_a_confined_table_reader_gets_nothing(
     prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, print_table: PrintTable
 ) -> None:
     plant(monkeypatch, tmp_path, COMPUTING)
     got: dict[str, str] = {}
     async with Sandbox.open(replace(RULES, tables=True, memory_mib=2048), processes=1) as sandbox:
         for name in (*LOOTING, *PRIVILEGED, "descriptors"):
-            got[name] = await query_attack(sandbox, prey, name) + ", ".join(prey.harmed())
+            got[name] = await query_attack(sandbox, prey, name) + ", ".join(prey.damage())
     print_table("attacks beside an open database", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
     assert {name: loot for name, loot in got.items() if loot} == {}
 
 
-async def test_the_same_attacks_beside_a_database_succeed_where_nothing_is_locked(
+async def test_the_same_attacks_beside_a_database_succeed_without_confinement(
     prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, tmp_path, COMPUTING + UNLOCKED)
@@ -290,10 +290,10 @@ async def test_the_same_attacks_beside_a_database_succeed_where_nothing_is_locke
 
 
 FOR_ITS_LIBRARIES = {"executable_memory", "file_status"}
-"""What a program may do that loads its libraries: see `confined.calls`. It can neither write nor open files by that."""
+"""Permitted to a program that loads libraries, see `confined.calls`; neither lets it write or open files."""
 
 
-async def test_a_locked_in_recogniser_gets_nothing(
+async def test_a_confined_recogniser_gets_nothing(
     prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, print_table: PrintTable
 ) -> None:
     plant(monkeypatch, tmp_path, RECOGNISING)
@@ -301,12 +301,12 @@ async def test_a_locked_in_recogniser_gets_nothing(
     async with Sandbox.open(replace(RULES, recogniser=IDLE_RECOGNISER), processes=1) as sandbox:
         assert await attack(sandbox, prey, "nothing", as_picture=True) == "read"
         for name in sorted({*LOOTING, *PRIVILEGED} - FOR_ITS_LIBRARIES):
-            got[name] = await attack(sandbox, prey, name, as_picture=True) + ", ".join(prey.harmed())
+            got[name] = await attack(sandbox, prey, name, as_picture=True) + ", ".join(prey.damage())
     print_table("attacks from inside of the recogniser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
     assert {name: loot for name, loot in got.items() if loot} == {}
 
 
-async def test_a_recogniser_that_is_not_locked_in_gets_as_much(
+async def test_the_same_attacks_by_a_recogniser_succeed_without_confinement(
     prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, tmp_path, RECOGNISING + UNLOCKED)
@@ -316,14 +316,14 @@ async def test_a_recogniser_that_is_not_locked_in_gets_as_much(
     assert [name for name, loot in got.items() if not loot] == []
 
 
-async def test_the_same_attacks_succeed_where_nothing_is_locked(
+async def test_the_same_attacks_succeed_without_confinement(
     prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, tmp_path, ATTACKS + UNLOCKED)
     async with Sandbox.open(RULES, processes=1) as sandbox:
         got = {name: await attack(sandbox, prey, name) for name in LOOTING}
     assert [name for name, loot in got.items() if not loot] == []
-    assert len(prey.harmed()) >= 5
+    assert len(prey.damage()) >= 5
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ async def test_the_same_attacks_succeed_where_nothing_is_locked(
         ("execute", IngestCode.CORRUPT, "something that no document needs"),
     ],
 )
-async def test_each_end_has_its_reason_and_the_next_file_is_read(
+async def test_each_failure_has_its_reason_and_the_next_file_is_read(
     name: str, code: IngestCode, words: str, prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, tmp_path, ATTACKS)
@@ -355,13 +355,13 @@ async def test_each_end_has_its_reason_and_the_next_file_is_read(
 
 
 async def test_the_fork_server_hides_from_processes_of_its_user(confined: Sandbox, prey: Prey) -> None:
-    """It isn't dumpable: without a capability, not even its own user can look into it."""
-    (server,) = [each for each in psutil.Process().children() if "planted.py" in " ".join(each.cmdline())]
+    """It isn't dumpable: without a capability, not even its own user can inspect it."""
+    (server,) = [child for child in psutil.Process().children() if "planted.py" in " ".join(child.cmdline())]
     for path in (f"/proc/{server.pid}/environ", f"/proc/{server.pid}/mem"):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
-            # Drops all capabilities (capset with empty sets), then looks.
+            # Drops all capabilities (capset with empty sets), then inspects the server.
             "import ctypes, struct, sys\n"
             "assert ctypes.CDLL(None).capset(struct.pack('II', 0x20080522, 0), bytes(24)) == 0\n"
             f"open({path!r}, 'rb').read(0)\n"

@@ -1,8 +1,8 @@
-"""Random grants and revocations over every call of the retriever: nothing that the rules don't allow comes out of it.
+"""Random grants, revocations and calls of every method of the retriever reveal nothing that the rules don't allow.
 
-Callers of two organisations share a retriever with one connection, alone and through PgBouncer in transaction mode.
-Some of their calls are cancelled, and now and then their tokens name other groups. What an answer names must be what
-its caller may see by the grants that are stored.
+Callers of two organisations share a retriever with one connection, directly and through PgBouncer in transaction mode.
+Some of their calls are cancelled, and now and then their tokens name other groups. An answer may only name what
+its caller may see under the stored grants.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ ELSEWHERE = {
     "SwitchSpace": "names a model",
     "SetCalibration": "names a model and numbers",
 }
-"""Calls that are left out, and why."""
+"""Excluded calls, and why."""
 
 Answers = list[Any]
 
 
 class Proof:
-    """Draws callers and calls, and compares what comes back."""
+    """Draws callers and calls, and checks the answers."""
 
     def __init__(self, running: Retriever, rows: CorpusRows, choices: random.Random) -> None:
         self.running = running
@@ -96,7 +96,7 @@ class Proof:
         }
 
     async def step(self) -> None:
-        """Some reads at once, one of them perhaps cancelled, and a change; now and then somebody is in other groups."""
+        """Makes some reads at once, perhaps cancels one, and makes a change; now and then changes a caller's groups."""
         for org in self.orgs:
             org.refill(self.rows, self.choices, self.vectors)
         if self.choices.random() < 0.3:
@@ -107,7 +107,7 @@ class Proof:
         await self.write()
 
     async def read(self) -> None:
-        """A call that changes nothing; what it tells is what its caller may see."""
+        """Makes a call that changes nothing; checks that its caller may see the answer."""
         org, tenant, name = (
             self.choices.choice(self.orgs),
             self.choices.randrange(5),
@@ -118,7 +118,7 @@ class Proof:
         self.check(name, org, caller.tenant, answers)
 
     async def write(self) -> None:
-        """A call that changes something, if the rules allow it."""
+        """Makes a call that changes something if the rules allow it."""
         org = self.choices.choice(self.orgs)
         name = self.choices.choice([*self.writes, "SetCollectionGrants", "UpdateDocument", "UpdateDocument"])
         caller = Caller(self.running, self.choices.choice(org.callers))
@@ -155,7 +155,7 @@ class Proof:
             return [error]
 
     def check(self, name: str, org: Organisation, tenant: Tenant, answers: Answers) -> None:
-        """What was told must be allowed; in an error, only what its caller has sent."""
+        """Checks that an answer only has what its caller may see, and an error only what its caller has sent."""
         allowed, visible = org.named(tenant), org.model.visible(tenant).keys()
         for answer in answers:
             text = f"{answer} {answer.metadata}" if isinstance(answer, CitewireError) else str(answer)
@@ -163,21 +163,21 @@ class Proof:
             self.canaries += len(canaries)
             if isinstance(answer, CitewireError):
                 canaries -= set(org.collections) | self.sent(org)
-            assert canaries <= allowed, f"{name} told {tenant} of {canaries - allowed}: {text}"
+            assert canaries <= allowed, f"{name} showed {tenant} {canaries - allowed}: {text}"
             if not isinstance(answer, CitewireError):
                 assert {int(number) for number in NAMED.findall(text)} <= visible, f"{name} named to {tenant}: {text}"
 
     def sent(self, org: Organisation) -> set[str]:
-        """Names that calls carry themselves."""
+        """Returns names that the calls themselves may contain."""
         return {f"canary{org.name}new{number}x" for number in range(self.made + 1)}
 
     def document(self, org: Organisation) -> int:
-        """An id of any organisation's document."""
+        """Returns the id of a document of any organisation."""
         of = org if self.choices.random() < 0.9 else self.choices.choice(self.orgs)
         return self.choices.choice(list(of.model.documents))
 
     def scope(self, org: Organisation) -> rpb.Scope:
-        """All, a collection, or some documents."""
+        """Returns a scope: everything, a collection, or some documents."""
         kind = self.choices.randrange(3)
         if kind == 1:
             return rpb.Scope(collection=self.choices.choice(org.collections))
@@ -344,7 +344,7 @@ class Proof:
         return [response]
 
     def new(self, org: Organisation) -> str:
-        """The title of a document that isn't ingested."""
+        """Returns a new document's title; it isn't ingested."""
         self.made += 1
         return f"canary{org.name}new{self.made}x"
 
@@ -354,7 +354,7 @@ class Proof:
     "pooler",
     ["", pytest.param("pgbouncer", marks=pytest.mark.system(program="pgbouncer", package="pgbouncer"))],
 )
-async def test_no_call_tells_what_the_grants_dont_allow(
+async def test_no_call_shows_what_the_grants_dont_allow(
     database: Database,
     proof: ProofScale,
     print_table: PrintTable,
@@ -385,6 +385,6 @@ async def test_no_call_tells_what_the_grants_dont_allow(
     assert run.moves
     print_table(
         f"{run.steps.total()} calls of ten callers of two organisations, {pooler or 'no pooler'}, seed {proof.seed}",
-        ["cancelled", "refused", "changes of groups", "canaries told, all allowed"],
+        ["cancelled", "refused", "changes of groups", "canaries shown, all allowed"],
         [[run.cancelled, run.refused, run.moves, run.canaries]],
     )

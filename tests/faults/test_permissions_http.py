@@ -1,10 +1,10 @@
-"""Random grants and revocations over the gateway's routes: nothing that the rules don't allow comes out of it.
+"""Random grants, revocations and requests to the gateway's routes reveal nothing that the rules don't allow.
 
-A gateway before a retriever, each with one connection, alone and through PgBouncer in transaction mode; the model
-echoes the passages that it is given. Some callers have API keys, and groups of the organisation's; others tokens of an
-identity provider, which name their groups. What an answer names must be what its caller may see by the grants that are
-stored, also in stored conversations, in shared ones, in replayed answers, in runs that are read again, and in what
-`citewire eval` prints and stores.
+A gateway and a retriever have one connection each, directly and through PgBouncer in transaction mode; the model
+echoes its passages. Some callers have API keys and the organisation's groups; others have tokens of an
+identity provider, which name their groups. An answer may only name what its caller may see under the stored
+grants, also in stored and shared conversations, in replayed answers, in runs that are read again, and in the output
+and files of `citewire eval`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 ROLES = {"member": "editor"}
 ANSWER = re.compile(r'"conversation_id":\s*"([0-9a-f-]{36})",\s*"exchange_id":\s*"([0-9a-f-]{36})"')
 OFTEN = 4 * (("POST", "/v1/chat"), ("GET", "/v1/chat/{run_id}/events"))
-"""Drawn more often than others: an answer must have been stored before it can be read again."""
+"""Drawn more often than others, as an answer must be stored before it can be read again."""
 ELSEWHERE = {
     "system": "nothing of a tenant's",
     "page": "nothing of a tenant's",
@@ -64,7 +64,7 @@ ELSEWHERE = {
     "spaces": "names of models",
     "auth": "tests of signing in",
 }
-"""Tags of routes that are left out, and why."""
+"""Tags of excluded routes, and why."""
 WITHOUT_CONTENT = {
     ("POST", "/v1/embeddings"),
     ("POST", "/v1/rerank"),
@@ -76,13 +76,13 @@ WITHOUT_CONTENT = {
     ("GET", "/anthropic/v1/models/{name}"),
     ("POST", "/anthropic/v1/messages/count_tokens"),
 }
-"""They read nothing of others that is stored."""
+"""They read no stored data of others."""
 WITH_TOKENS = ("alice", "carl")
-"""Their tokens name their groups; the others have API keys, and groups of the organisation's."""
+"""Their tokens name their groups; the others have API keys and the organisation's groups."""
 
 
 class HttpProof:
-    """Draws callers and requests, and compares what comes back."""
+    """Draws callers and requests, and checks the answers."""
 
     def __init__(
         self, gateway: Gateway, retriever: Retriever, issuer: TokenIssuer, rows: CorpusRows, choices: random.Random
@@ -98,7 +98,7 @@ class HttpProof:
         self.cancelled = self.canaries = self.withheld = self.moves = self.resumed = self.evaluated = self.measured = 0
 
     async def people(self, database: Database) -> None:
-        """Makes the callers: with keys that act for their groups, and with tokens that name them."""
+        """Creates the callers: some with keys, others with tokens that name their groups."""
         for org in self.orgs:
             self.keys[org.name, "root"] = bearer((await key_for(database, org.name, "root"))["key"])
             for group in GROUPS:
@@ -112,7 +112,7 @@ class HttpProof:
                 await self.enter_groups(org, replace(org.callers[place], groups=()), org.callers[place])
 
     async def administer(self, org: Organisation, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 # values of any kind are meant
-        """A request of the organisation's owner, which succeeds."""
+        """Makes a request as the organisation's owner, which must succeed."""
         response = await self.gateway.http.request(method, path, json=body, headers=self.keys[org.name, "root"])
         assert response.status_code < 300, response.text
         return response.json() if response.content else None
@@ -129,7 +129,7 @@ class HttpProof:
             await self.administer(org, method, f"/v1/admin/groups/{quote(group)}/members/{user}")
 
     async def step(self) -> None:
-        """Some reads at once, and a change; now and then somebody is in other groups."""
+        """Makes some reads at once and a change; now and then changes a caller's groups."""
         for org in self.orgs:
             org.refill(self.rows, self.choices, self.vectors)
         if self.choices.random() < 0.3:
@@ -157,7 +157,7 @@ class HttpProof:
             org.read(self.rows)
 
     async def ask(self, routes: dict[tuple[str, str], Callable[[Organisation], Request]]) -> None:
-        """A request of somebody, which may be cancelled."""
+        """Makes a request as a random caller, and may cancel it."""
         org, user = self.choices.choice(self.orgs), self.choices.randrange(len(PEOPLE))
         route = self.choices.choice([*routes, *(often for often in OFTEN if often in routes)])
         self.steps[route] += 1
@@ -165,7 +165,7 @@ class HttpProof:
         await self.send(org, user, routes[route](org))
 
     async def replay(self) -> None:
-        """A request that was answered before is sent again."""
+        """Sends an answered request again."""
         org_name, user = self.choices.choice([*self.answered])
         request = self.choices.choice(self.answered[org_name, user])
         self.steps["REPLAY", request.path] += 1
@@ -196,20 +196,20 @@ class HttpProof:
         self.resumed += (
             request.path.startswith("/v1/chat/") and request.method == "GET" and "event: token" in response.text
         )
-        # With one connection each, a machine that is far behind may find none free in time.
+        # With one connection each, a slow machine may find none free in time.
         assert response.status_code < 500 or response.status_code == 503, f"{request}: {response.text}"
         assert response.status_code != 429, response.text
         if request.key and response.status_code < 300:
             self.answered.setdefault((org.name, user), []).append(request)
-        if request.method != "GET" and request.path != "/v1/search":  # no other request is under way
+        if request.method != "GET" and request.path != "/v1/search":  # no other request is running
             org.read(self.rows)
             named, visible = named | org.named(caller), visible | org.model.visible(caller)
         self.check(org, named, visible, request, response)
 
     async def evaluate(self, folder: Path) -> None:
-        """`citewire eval` of somebody, on a set that judges what its caller sees (or else all), or on feedback.
+        """Runs `citewire eval` as a random caller, on a set of documents that it sees (or else all), or on feedback.
 
-        What it prints and stores is what its caller may see.
+        Checks that its output and files only have what the caller may see.
         """
         org, number, feedback = self.choices.choice(self.orgs), self.choices.randrange(len(PEOPLE)), self.evaluated % 2
         caller, place = org.callers[number], folder / str(self.evaluated)
@@ -236,12 +236,12 @@ class HttpProof:
         printed = (await process.communicate())[0].decode()
         assert (caller.is_at_least("admin") if feedback else seen) or process.returncode != 0, printed
         self.measured += process.returncode == 0
-        told = CANARY.findall(printed.replace(collection, "")) + [
+        shown = CANARY.findall(printed.replace(collection, "")) + [
             name for path in place.rglob("*") if path.is_file() for name in CANARY.findall(path.read_text())
         ]
-        self.canaries += len(told)
-        assert set(told) <= org.named(caller), (
-            f"citewire eval told {caller} of {set(told) - org.named(caller)}: {printed}"
+        self.canaries += len(shown)
+        assert set(shown) <= org.named(caller), (
+            f"citewire eval showed {caller} {set(shown) - org.named(caller)}: {printed}"
         )
 
     def check(
@@ -252,15 +252,15 @@ class HttpProof:
         request: Request,
         response: httpx.Response,
     ) -> None:
-        """What was told must be allowed, or what the caller itself has sent."""
+        """Checks that an answer only has what its caller may see, or what the caller itself has sent."""
         text, where = response.text, f"{request}: {response.status_code} {response.text[:2000]}"
-        told = set(CANARY.findall(text))
-        self.canaries += len(told)
-        if request.path == "/v1/admin/audit":  # also of what is gone: admins see all of their organisation
-            assert all(canary.startswith(f"canary{org.name}") for canary in told), where
+        shown = set(CANARY.findall(text))
+        self.canaries += len(shown)
+        if request.path == "/v1/admin/audit":  # including what was deleted: admins see everything of their organisation
+            assert all(canary.startswith(f"canary{org.name}") for canary in shown), where
             return
-        told -= set(CANARY.findall(json.dumps([request.path, request.params, request.body])))
-        assert told <= named, f"told of {told - named}: {where}"
+        shown -= set(CANARY.findall(json.dumps([request.path, request.params, request.body])))
+        assert shown <= named, f"showed {shown - named}: {where}"
         chunks = {entry.chunk_id for entry in visible.values()}
         if response.status_code < 400:
             for field, number in numbers_of(text):
@@ -274,14 +274,14 @@ class HttpProof:
 
 
 def numbers_of(text: str) -> Iterator[tuple[str, int]]:
-    """Ids of documents and chunks in an answer, with the field that names them."""
+    """Returns the ids of documents and chunks in an answer, with their fields."""
     for field, several in re.findall(r'"(documents?_ids?|chunk_ids?|duplicate_chunk_ids)":\s*(\[[\d,\s]*\]|\d+)', text):
         for number in re.findall(r"\d+", several):
             yield field, int(number)
 
 
 async def echo(request: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
-    """An answer that quotes all its passages, with their titles; in pieces, so that others can read it meanwhile."""
+    """Answers with all its passages and their titles; in pieces, so that others can read the answer meanwhile."""
     yield started(*((index + 1, index) for index in range(len(request.passages))))
     for passage in request.passages:
         yield delta(f"{passage} ")
@@ -305,7 +305,7 @@ def content_routes(document: dict[str, Any]) -> set[tuple[str, str]]:
     "pooler",
     ["", pytest.param("pgbouncer", marks=pytest.mark.system(program="pgbouncer", package="pgbouncer"))],
 )
-async def test_no_route_tells_what_the_grants_dont_allow(
+async def test_no_route_shows_what_the_grants_dont_allow(
     database: Database,
     proof: ProofScale,
     print_table: PrintTable,
@@ -364,7 +364,7 @@ async def test_no_route_tells_what_the_grants_dont_allow(
             "changes of groups",
             "runs read again",
             "evaluations",
-            "canaries told, all allowed",
+            "canaries shown, all allowed",
             "withheld",
             "statuses",
         ],

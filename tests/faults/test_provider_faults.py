@@ -1,6 +1,6 @@
-"""Scripted faults of a model provider: what the client sees, and how many calls the provider got.
+"""Scripted faults of a model provider: what the client sees, and how many calls the provider gets.
 
-Each fault is met three times over real sockets: alone, with another provider that takes over, and by the ledger.
+Each fault happens over real sockets: with one provider, with a second one that takes over, and to check the ledger.
 `make faults` prints the table.
 """
 
@@ -48,20 +48,20 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row of the table."""
+    """A fault, a row of the table."""
 
     name: str
     behave: Behaviour | None
-    """What the provider does; None if nobody listens at its address."""
+    """The provider's behaviour; None if nothing listens at its URL."""
     calls: int
     """How many calls it gets."""
     code: Code
     reason: str
-    """With `code`: what the client sees if nobody takes over."""
+    """With `code`, the error that the client sees if no other provider takes over."""
     text: str = ""
-    """What was shown by then. If there is any, nobody takes over."""
+    """The text that the client has by then. If there is any, no other provider takes over."""
     retry_after: float | None = None
-    """Seconds that the client is told to wait, if the provider says so."""
+    """The seconds that the client should wait, if the provider says so."""
 
 
 QUOTA = {"code": "insufficient_quota", "type": "insufficient_quota"}
@@ -98,8 +98,8 @@ by_name = pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name) f
 
 
 @dataclass(slots=True)
-class Seen:
-    """What a client got."""
+class Result:
+    """The result of a client's call."""
 
     kinds: list[str] = field(default_factory=list[str])
     text: str = ""
@@ -107,20 +107,20 @@ class Seen:
     completed: pb.Completed | None = None
     error: CitewireError | None = None
     seconds: float = 0.0
-    """Until the first text or the error."""
+    """The time until the first text or the error."""
 
 
 class Client:
-    """A server with one or two providers, and what asks it."""
+    """A client of a server with one or two providers."""
 
     def __init__(self, stub: GeneratorServiceStub, upstreams: Sequence[RawUpstream], ledger: MemoryLedger) -> None:
         self._stub = stub
         self.upstreams = upstreams
         self.ledger = ledger
 
-    async def ask(self) -> Seen:
+    async def ask(self) -> Result:
         """Asks once."""
-        seen, loop = Seen(), asyncio.get_running_loop()
+        seen, loop = Result(), asyncio.get_running_loop()
         began = loop.time()
         passage = pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.")
         asked = pb.GenerateRequest(question="How long do refunds take?", passages=[passage])
@@ -136,7 +136,7 @@ class Client:
         return seen
 
     @staticmethod
-    def _note(event: pb.GenerateResponse, seen: Seen) -> None:
+    def _note(event: pb.GenerateResponse, seen: Result) -> None:
         kind = str(event.WhichOneof("event"))
         seen.kinds.append(kind)
         seen.text += "".join(event.delta.texts)
@@ -148,9 +148,9 @@ class Client:
 
 @asynccontextmanager
 async def serving(*behaviours: Behaviour | None, dialect: str = DIALECTS[0]) -> AsyncGenerator[Client]:
-    """Serves with a provider for each behaviour; the second one takes over. None: nobody listens there.
+    """Serves with a provider for each behaviour; the second one takes over. None: nothing listens there.
 
-    The first is spoken with in the dialect, the second in OpenAI's.
+    The first provider speaks `dialect`, the second OpenAI's.
     """
     ledger = MemoryLedger()
     async with AsyncExitStack() as stack:
@@ -196,7 +196,7 @@ async def serving(*behaviours: Behaviour | None, dialect: str = DIALECTS[0]) -> 
 
 @by_dialect
 @by_name
-async def test_alone(fault: Fault, dialect: str) -> None:
+async def test_with_one_provider(fault: Fault, dialect: str) -> None:
     async with serving(fault.behave, dialect=dialect) as faulty:
         seen = await faulty.ask()
         again = None
@@ -212,18 +212,18 @@ async def test_alone(fault: Fault, dialect: str) -> None:
     if fault.retry_after is not None:
         assert seen.error.retry_after == fault.retry_after
     assert seen.seconds < FIRST_TOKEN_SECONDS + 1
-    # It goes on serving, and a fault is nobody else's.
+    # The server keeps serving, and the fault affects no other call.
     assert again is None or again.text.strip() == GOOD
     assert len(faulty.upstreams[0].requests) == (fault.calls + 1 if fault.behave else 0)
     rows = faulty.ledger.rows[: -1 if fault.behave else None]
-    # Whether or not a connection was had: each attempt has its row.
+    # Each attempt has its row, connected or not.
     assert [row.outcome for row in rows] == [Outcome.FAILED] * (fault.calls if fault.behave else ATTEMPTS)
     assert {row.reason for row in rows} == {fault.reason}
 
 
 @by_dialect
 @by_name
-async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
+async def test_with_a_second_provider_that_takes_over(fault: Fault, dialect: str) -> None:
     async with serving(fault.behave, answer(OTHER), dialect=dialect) as faulty:
         seen = await faulty.ask()
     first, second = (len(upstream.requests) for upstream in faulty.upstreams)
@@ -251,7 +251,7 @@ async def test_the_table(
     proof: ProofScale,
     print_table: PrintTable,
 ) -> None:
-    """Measures how long until the other provider's first word, and prints what all of the above say."""
+    """Measures the time until the other provider's first word, and prints the table of all faults."""
     rows: list[list[object]] = []
     selected = proof.random().sample(FAULTS, proof.pick(scaled_down=3, full=len(FAULTS)))
     for fault, dialect in itertools.product(sorted(selected, key=FAULTS.index), DIALECTS):

@@ -1,4 +1,4 @@
-"""Where quotes of real PDFs stand on their pages, as another library reads them."""
+"""Places of quotes on the pages of real PDFs, checked by another library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AROUND = 200
 
 
 def sentences(document: ParsedDocument, choices: random.Random) -> list[tuple[int, int, int]]:
-    """Page, start and end of what an answer may quote, in random order."""
+    """Returns page, start and end of sentences that an answer may quote, in random order."""
     quotes = [
         (block.place.page, block.start + match.start(), block.start + match.end())
         for block in document.blocks
@@ -32,7 +32,7 @@ def sentences(document: ParsedDocument, choices: random.Random) -> list[tuple[in
     return quotes
 
 
-def test_boxes_hold_the_words_of_quotes_as_another_library_reads_them(
+def test_boxes_contain_the_words_that_another_library_reads(
     shared_data: Path, proof: ProofScale, print_table: PrintTable
 ) -> None:
     choices = proof.random()
@@ -44,9 +44,9 @@ def test_boxes_hold_the_words_of_quotes_as_another_library_reads_them(
         except IngestError:
             continue  # a scan, and a file with a password
         by_file.append([(path, data, document, quote) for quote in sentences(document, choices)])
-    turns = (each for turn in zip_longest(*by_file) for each in turn if each is not None)
+    cases = (case for turn in zip_longest(*by_file) for case in turn if case is not None)
     words = missing = extra = inside = quotes = 0
-    for path, data, document, (page, start, end) in islice(turns, proof.pick(scaled_down=30, full=200)):
+    for path, data, document, (page, start, end) in islice(cases, proof.pick(scaled_down=30, full=200)):
         text = document.text
         around = text[max(0, start - AROUND) : start], text[end : end + AROUND]
         (shown,) = find_boxes(data, [SoughtText(page, text[start:end], *around)])

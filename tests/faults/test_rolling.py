@@ -1,6 +1,6 @@
-"""With two replicas of each service, one may be told to end while clients ask, and no request fails.
+"""With two replicas of each service, one is terminated under load, and no request fails.
 
-Once for each in the normal run, both replicas in turns, several times, in full (`make faults`).
+A normal run does this once for each service, `make faults` several times with both replicas in turn.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ async def test_no_request_fails_while_replicas_leave(
     async with replicated_stack(paced, tmp_path) as two:
         load = Load(two.balancer.url, f"rolling-{time.monotonic_ns()}")
         began = time.monotonic()
-        # Searches take most of the CPU: one client after the other's answer is enough to meet a replica that leaves.
+        # Searches take most of the CPU, and one client at a time is enough to meet a leaving replica.
         async with load.running(CLIENTS if proof.full else {**CLIENTS, "search": 1}):
             await two.until_used()
             for _ in range(proof.pick(scaled_down=1, full=5)):
@@ -47,7 +47,7 @@ async def test_no_request_fails_while_replicas_leave(
 
 
 async def roll(two: ReplicatedStack, *, both: bool) -> None:
-    """Ends the stack's replica of each service, and a gateway; or both of each, one after the other."""
+    """Terminates one replica of each service and a gateway; or both of each, one after the other."""
     if both:
         for name in SERVICES:
             await two.roll(name)

@@ -1,6 +1,6 @@
-"""A gateway is killed at each frame of an answer: readers on another get what was stored, and are told of the rest.
+"""A gateway is killed at each frame of an answer: clients of another get the stored frames, and learn of the loss.
 
-At three frames in the normal run, at every frame of an answer of sixty in full (`make faults`).
+A normal run kills it at three frames, `make faults` at every one of an answer's sixty frames.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from waiting import wait_until
 QUESTION = {"question": "What is the pace of the upstream?", "grace_seconds": 15}
 TOKENS = 56
 BEHIND = 32
-"""Frames that may be lost: each is of an event, and no further event is shown while so many aren't stored."""
+"""Frames that may be lost: each has an event, and no further event is sent while so many aren't stored."""
 
 
 @pytest.mark.timeout(1800)
@@ -60,7 +60,7 @@ async def test_killed_at_every_frame(
 
 
 async def ask(doomed: Replica, index: int | None) -> tuple[str, list[Frame]]:
-    """Asks the gateway and kills it when so many frames came; returns the run's id and those frames."""
+    """Asks the gateway and kills it after `index` frames; returns the run's id and those frames."""
     if doomed.process is None or doomed.process.poll() is not None:
         doomed.start()
     async with httpx.AsyncClient(base_url=doomed.url, timeout=60, trust_env=False) as http:
@@ -87,13 +87,13 @@ async def is_ready(http: httpx.AsyncClient) -> bool:
 
 
 async def resume(survivor: httpx.AsyncClient, run: str, after: int) -> list[Frame]:
-    """What another gateway gives of the run."""
+    """Returns the run's frames from another gateway."""
     response = await survivor.get(f"/v1/chat/{run}/events", headers={"Last-Event-ID": str(after)} if after else {})
     return [] if response.status_code == 204 else frames_of(response.text)
 
 
 def check(seen: list[Frame], stored: list[Frame], rest: list[Frame], index: int) -> str:
-    """No gap and no double, from the first frame and from the last that was seen; returns how the run ended."""
+    """Checks for gaps and doubles, from the first frame on and after the last received one; returns the run's end."""
     assert len(seen) == index
     assert [frame.id for frame in stored] == [str(number) for number in range(1, len(stored) + 1)]
     both = min(len(seen), len(stored) - 2)
@@ -118,6 +118,6 @@ _CALLS = "SELECT exchange_id::text, count(*) FROM ledger.calls WHERE exchange_id
 
 
 def rows_of(paced: PacedModelStack, statement: LiteralString, runs: list[str]) -> list[tuple[Any, ...]]:
-    """What the database says of these runs."""
+    """Queries the database about these runs."""
     with psycopg.connect(paced.stack.dsn(), autocommit=True) as connection:
         return connection.execute(statement, {"runs": runs}).fetchall()

@@ -1,6 +1,6 @@
-"""Recorded bytes of real providers, replayed by a server on loopback: whole, cut after each event, split anywhere.
+"""Recordings of real providers, replayed by a local server: complete, cut after each event, or split anywhere.
 
-`make faults` replays all of them with all cuts and 500 split points each, `make test` a part.
+`make faults` replays all of them with all cuts and 500 splits each, `make test` only some.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ BROKEN = "PROVIDER_STREAM_BROKEN"
 
 @dataclass(slots=True)
 class Replay:
-    """A server that says what it is given, in pieces, and the adapters that ask it."""
+    """A server that sends given bytes in pieces, and the adapters that call it."""
 
     upstream: RawUpstream
     providers: dict[str, ChatProvider] = field(default_factory=dict[str, ChatProvider])
 
     def serve(self, transcript: Transcript, pieces: Sequence[bytes]) -> None:
-        """Serves these bytes next."""
+        """Makes the server send these bytes from now on."""
 
         async def behave(exchange: Exchange) -> None:
             await exchange.head(transcript.status, transcript.content_type)
@@ -57,7 +57,7 @@ class Replay:
         self.upstream.behave = behave
 
     async def ask(self, transcript: Transcript, pieces: Sequence[bytes]) -> tuple[str, End | CitewireError]:
-        """The text that the transcript's adapter gives for these bytes, and how it ends."""
+        """Returns the text that the transcript's adapter makes of these bytes, and its end."""
         self.serve(transcript, pieces)
         text = ""
         try:
@@ -73,7 +73,7 @@ class Replay:
 
 
 @asynccontextmanager
-async def replaying() -> AsyncGenerator[Replay]:
+async def running_replay() -> AsyncGenerator[Replay]:
     async def nothing(_: Exchange) -> None:
         return
 
@@ -101,12 +101,12 @@ def rechunk(raw: bytes, chance: random.Random) -> list[bytes]:
     return pieces
 
 
-async def test_whole_streams_say_what_was_recorded(
+async def test_complete_streams_give_the_recorded_text(
     shared_data: Path, proof: ProofScale, print_table: PrintTable
 ) -> None:
     chance = proof.random()
     counts: dict[str, int] = {}
-    async with replaying() as replay:
+    async with running_replay() as replay:
         for transcript in streams(shared_data):
             for _ in range(proof.pick(scaled_down=1, full=5)):
                 text, end = await replay.ask(transcript, rechunk(transcript.raw, chance))
@@ -117,7 +117,7 @@ async def test_whole_streams_say_what_was_recorded(
                     continue
                 answer = transcript.expected_answer()
                 assert text == answer.text, transcript.name
-                # These requests name no tools, so a call of one is left out, and the answer ends as any other.
+                # These requests offer no tools, so a tool call is left out, and the answer ends like any other.
                 reason = FinishReason.STOP if answer.reason is FinishReason.TOOL_CALLS else answer.reason
                 assert end == End(reason, answer.usage), transcript.name
             counts[transcript.kind] = counts.get(transcript.kind, 0) + 1
@@ -133,9 +133,9 @@ async def test_whole_streams_say_what_was_recorded(
 
 
 async def test_a_stream_cut_before_its_end_is_an_error(shared_data: Path, proof: ProofScale) -> None:
-    """Over sockets for some cuts of each; the next test makes all of them."""
+    """Some cuts of each recording over sockets; the next test makes all cuts."""
     chance = proof.random()
-    async with replaying() as replay:
+    async with running_replay() as replay:
         for transcript in streams(shared_data):
             if transcript.fails:
                 continue
@@ -172,7 +172,7 @@ def test_every_cut_but_the_last_is_an_error(shared_data: Path, proof: ProofScale
     )
 
 
-def test_split_at_any_byte_the_text_is_the_same(shared_data: Path, proof: ProofScale, print_table: PrintTable) -> None:
+def test_a_split_at_any_byte_gives_the_same_text(shared_data: Path, proof: ProofScale, print_table: PrintTable) -> None:
     chance = proof.random()
     splits: dict[str, int] = {}
     for transcript in streams(shared_data):
@@ -195,12 +195,12 @@ def test_split_at_any_byte_the_text_is_the_same(shared_data: Path, proof: ProofS
 
 async def test_answers_in_one_piece(shared_data: Path) -> None:
     counts: dict[str, int] = {}
-    async with replaying() as replay:
+    async with running_replay() as replay:
         for transcript in answers(shared_data):
             if transcript.status != 200 or not _is_chat(transcript):
                 continue
             if transcript.kind == OLLAMA and b'"choices"' not in transcript.raw:
-                reader = OllamaStream("test")  # its servers answer so at addresses of their own only
+                reader = OllamaStream("test")  # Ollama servers send such answers only at their own paths
                 text, usage, reason = "".join(reader.whole(transcript.raw)), reader.usage, reader.finish_reason
             else:
                 replay.serve(transcript, [transcript.raw])
@@ -224,7 +224,7 @@ async def test_recorded_refusals_are_errors_without_the_providers_words(shared_d
         400: {"PROVIDER_REJECTED", "CONTEXT_TOO_LONG"},
     }
     count = 0
-    async with replaying() as replay:
+    async with running_replay() as replay:
         for transcript in answers(shared_data):
             if transcript.status == 200:
                 continue
@@ -241,5 +241,5 @@ async def test_recorded_refusals_are_errors_without_the_providers_words(shared_d
 
 
 def _is_chat(transcript: Transcript) -> bool:
-    """Whether it is an answer; some recordings are lists of models, files or token counts."""
+    """Whether a recording is an answer; some are lists of models, files or token counts."""
     return any(mark in transcript.raw for mark in (b'"choices"', b'"stop_reason"', b'"done"'))

@@ -1,8 +1,8 @@
-"""SIGKILL of the worker, and of Postgres, while files are uploaded over HTTP; the supervisor starts them again.
+"""SIGKILL of the worker and of Postgres while files are uploaded over HTTP; the supervisor restarts them.
 
-Every acknowledged document becomes ready, with the chunks and vectors of an undisturbed run of the same stack; an
-upload that is sent again with its Idempotency-Key is stored once. 200 uploads in full (`make faults`), a few in the
-normal run. `test_ingest_kill.py` proves the same of the worker alone, faster and so with many more kills.
+Every acknowledged document becomes ready with the chunks and vectors of an undisturbed run of the same stack; an
+upload that is sent again with its Idempotency-Key is stored once. `make faults` uploads 200 files, a normal run a few.
+`test_ingest_kill.py` tests the same with the worker alone, which is faster and allows for many more kills.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _CHUNK = "chunk_index text token_count content_hash section place char_start cha
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is uploaded, once so many processes have been killed."""
+    """A file to upload after a number of kills."""
 
     name: str
     data: bytes
@@ -38,7 +38,7 @@ class File:
 
 @dataclass(slots=True)
 class Chaos:
-    """Kills, and says how often it has."""
+    """Kills processes, and counts the kills."""
 
     paced: PacedModelStack
     http: httpx.AsyncClient
@@ -46,13 +46,13 @@ class Chaos:
     kills: Counter[str] = field(default_factory=Counter[str])
     _killed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def reached(self, kills: int) -> None:
-        """Waits until there were so many kills."""
+    async def wait_for_kills(self, kills: int) -> None:
+        """Waits until there were `kills` kills."""
         async with self._killed:
             await self._killed.wait_for(lambda: self.kills.total() >= kills)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Kills at random moments, mostly while a document is being processed, until it is told to stop."""
+        """Kills at random moments, mostly while a document is being processed, until `stop` is set."""
         stack = self.paced.stack
         while not stop.is_set():
             victim = self.random.choice(VICTIMS)
@@ -69,7 +69,7 @@ class Chaos:
     async def _until_busy(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(3):
-                while not await self._is_busy():  # noqa: ASYNC110 # nobody tells us
+                while not await self._is_busy():  # noqa: ASYNC110 # there is no notification
                     await asyncio.sleep(0.02)
 
     async def _is_busy(self) -> bool:
@@ -78,7 +78,7 @@ class Chaos:
 
 
 @asynccontextmanager
-async def killing(chaos: Chaos) -> AsyncGenerator[None]:
+async def running_chaos(chaos: Chaos) -> AsyncGenerator[None]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(chaos.run(stop))
@@ -101,9 +101,9 @@ async def test_no_acknowledged_upload_is_lost_or_doubled(
     async with httpx.AsyncClient(base_url=paced.stack.base_url, trust_env=False, timeout=10) as http:
         chaos = Chaos(paced, http, choices)
         began = time.perf_counter()
-        async with killing(chaos):
+        async with running_chaos(chaos):
             disturbed = await upload_all(http, files, f"disturbed-{run}", refusals, chaos)
-            await chaos.reached(kills)
+            await chaos.wait_for_kills(kills)
         await asyncio.to_thread(paced.stack.wait_ready)
         await until_ready(http, disturbed.values())
         seconds = time.perf_counter() - began
@@ -131,7 +131,7 @@ async def test_no_acknowledged_upload_is_lost_or_doubled(
 
 
 def make_file(choices: random.Random, number: int) -> tuple[str, bytes]:
-    """A file that takes the worker a while; no two are alike."""
+    """Makes a file that keeps the worker busy for a while; no two are alike."""
     name, size = f"matter{number}", choices.randint(10, 40)
     kind = choices.choice(["md", "txt", "csv", "pdf"])
     if kind == "csv":
@@ -154,7 +154,7 @@ async def upload_all(
         while waiting:
             file = waiting.pop()
             if chaos is not None:
-                await chaos.reached(file.after_kills)
+                await chaos.wait_for_kills(file.after_kills)
             done[file.name] = await upload(http, file, collection, refusals)
 
     async with asyncio.TaskGroup() as group:
@@ -164,7 +164,7 @@ async def upload_all(
 
 
 async def upload(http: httpx.AsyncClient, file: File, collection: str, refusals: Counter[str]) -> int:
-    """Uploads a file, again and again until it is acknowledged, always with the same Idempotency-Key."""
+    """Uploads a file until it is acknowledged, always with the same Idempotency-Key."""
     deadline = time.monotonic() + 180
     while True:
         response = await http.post(
@@ -184,7 +184,7 @@ async def upload(http: httpx.AsyncClient, file: File, collection: str, refusals:
         assert int(response.headers["retry-after"]) >= 1
         assert time.monotonic() < deadline, response.text
         refusals[reason] += 1
-        await asyncio.sleep(0.2)  # less than the server asks for, so that more uploads meet a kill
+        await asyncio.sleep(0.2)  # less than the server's Retry-After, so that more uploads meet a kill
 
 
 async def until_ready(http: httpx.AsyncClient, ids: Iterable[int]) -> None:
@@ -192,11 +192,11 @@ async def until_ready(http: httpx.AsyncClient, ids: Iterable[int]) -> None:
         for document_id in ids:
             while (result := (await http.get(f"/v1/documents/{document_id}")).json())["status"] != "ready":
                 assert result["status"] != "failed", result
-                await asyncio.sleep(0.1)  # nobody tells us
+                await asyncio.sleep(0.1)  # there is no notification
 
 
 async def check_not_doubled(harness: IngestHarness, collection: str, done: dict[str, int]) -> None:
-    """The collection holds each file once, as the document that was acknowledged."""
+    """Checks that the collection has each file once, as the acknowledged document."""
     rows = await harness.rows(
         "SELECT file_name, document_id FROM corpus.documents JOIN corpus.collections USING (org_id, collection_id)"
         " WHERE name = %s",
@@ -206,7 +206,7 @@ async def check_not_doubled(harness: IngestHarness, collection: str, done: dict[
 
 
 async def check_same(harness: IngestHarness, disturbed: int, quiet: int) -> int:
-    """Both documents have the same text, chunks and vectors; returns how many chunks."""
+    """Checks that both documents have the same text, chunks and vectors; returns the number of chunks."""
     assert (await harness.document(disturbed))["live_version"] == 1
     assert await harness.text(disturbed) == await harness.text(quiet)
     ours, theirs = await harness.chunks(disturbed), await harness.chunks(quiet)
@@ -216,7 +216,7 @@ async def check_same(harness: IngestHarness, disturbed: int, quiet: int) -> int:
     ours, theirs = await harness.vectors(disturbed), await harness.vectors(quiet)
     assert [row["chunk_index"] for row in ours] == [row["chunk_index"] for row in theirs] == list(range(len(ours)))
     for chunk, other in zip(ours, theirs, strict=True):
-        # Half floats of sums whose order depends on the batch.
+        # Half-precision floats; the order of their sums depends on the batch.
         np.testing.assert_allclose(_floats(chunk["embedding"]), _floats(other["embedding"]), atol=1e-3)
     return len(ours)
 
@@ -226,11 +226,11 @@ def _floats(text: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
 
 
 async def count_interrupted(harness: IngestHarness, done: dict[str, int]) -> int:
-    """Attempts that a kill broke off; each document's job is done."""
+    """Counts the attempts that a kill interrupted; checks that each document's job is done."""
     jobs = await harness.rows(
         "SELECT state, attempts FROM corpus.ingest_jobs WHERE document_id = ANY(%s)", list(done.values())
     )
     assert [job["state"] for job in jobs] == ["done"] * len(done)
     interrupted = sum(job["attempts"] - 1 for job in jobs)
-    assert interrupted, "no kill met a document in work: the proof proves nothing"
+    assert interrupted, "no kill interrupted a document: the test proves nothing"
     return interrupted
