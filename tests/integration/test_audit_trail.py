@@ -1,4 +1,4 @@
-"""The audit trail in Postgres: written once, seen by its organisation only, and checked from outside."""
+"""The audit trail in Postgres: only added to, visible to its organisation alone, and verifiable from outside."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_the_role_may_only_add(database: Database, trail: AuditTrail) -> N
                 connection.execute(statement.encode())
 
 
-async def test_a_whole_trail_is_found_whole(database: Database, trail: AuditTrail, tmp_path: Path) -> None:
+async def test_an_intact_trail_passes(database: Database, trail: AuditTrail, tmp_path: Path) -> None:
     done = verify(database)
     assert (done.returncode, "12 events in 3 blocks of 1 chains" in done.stderr) == (0, True), done.stderr
     heads = tmp_path / "heads"
@@ -110,7 +110,7 @@ async def test_a_whole_trail_is_found_whole(database: Database, trail: AuditTrai
     assert verify(database, "--heads", str(heads)).returncode == 2
 
 
-async def test_a_role_that_does_not_see_everything_cannot_check(database: Database, trail: AuditTrail) -> None:
+async def test_only_the_owner_can_verify(database: Database, trail: AuditTrail) -> None:
     del trail
     done = verify(database, role="citewire_chat")
     assert (done.returncode, "only the owner" in done.stderr) == (1, True), done.stderr
@@ -157,7 +157,7 @@ async def test_tampering_as_the_owner_is_found(database: Database, trail: AuditT
     assert any(expected in problem for problem in problems(database)), problems(database)
 
 
-async def test_a_cut_end_is_found_by_the_heads_of_before(database: Database, trail: AuditTrail, tmp_path: Path) -> None:
+async def test_a_cut_end_is_found_with_earlier_heads(database: Database, trail: AuditTrail, tmp_path: Path) -> None:
     del trail
     heads = tmp_path / "heads"
     heads.write_text(verify(database).stdout)
@@ -168,7 +168,7 @@ async def test_a_cut_end_is_found_by_the_heads_of_before(database: Database, tra
     assert ["was logged as written" in problem for problem in problems(database, "--heads", str(heads))] == [True]
 
 
-async def test_what_is_over_is_cut_and_the_trail_says_so(database: Database, pool: Pool) -> None:
+async def test_old_events_are_cut_and_the_trail_says_so(database: Database, pool: Pool) -> None:
     """Two organisations with old and new events; one keeps them for longer."""
     past = datetime.now(UTC) - timedelta(days=60)
     events = [replace(make(org, 1), at=past) for org in ("acme", "other")]
@@ -185,13 +185,13 @@ async def test_what_is_over_is_cut_and_the_trail_says_so(database: Database, poo
     assert (report["problems"], report["cut_events"]) == ([], 1)
     left = rows(database, "SELECT org_id, action FROM chat.audit_events ORDER BY at, org_id, action")
     assert left == [("other", "search"), ("acme", "search"), ("acme", "audit.cut")]
-    # Without the event that says so, what is missing is a problem.
+    # Without the event about the cut, the missing events are a problem.
     with psycopg.connect(database.owner_dsn, autocommit=True) as owner:
         owner.execute("DELETE FROM chat.audit_events WHERE action = 'audit.cut'")
     assert len(problems(database)) == 2
 
 
-async def test_nothing_is_cut_in_silence_or_too_early(database: Database, pool: Pool, trail: AuditTrail) -> None:
+async def test_no_cut_is_silent_or_too_early(database: Database, pool: Pool, trail: AuditTrail) -> None:
     del trail
     async with transaction(pool) as connection:
         with pytest.raises(psycopg.errors.RaiseException, match="does not say"):

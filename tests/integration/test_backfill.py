@@ -1,4 +1,4 @@
-"""Missing vectors heal themselves, in the background, behind everything else."""
+"""The backfill of missing vectors: in the background, after all other work."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ async def harness(database: Database) -> AsyncIterator[IngestHarness]:
 
 @pytest.fixture
 def rows(database: Database) -> Generator[CorpusRows]:
-    """Writes documents as they are after an import: published, with or without vectors of the embedder's model."""
+    """Writes documents as after an import: published, with or without vectors of the embedder's model."""
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS, model="fake", revision="r1") as opened:
         yield opened
 
 
 @pytest.fixture
-def further() -> Generator[tuple[SecondModel, str]]:
+def second_model() -> Generator[tuple[SecondModel, str]]:
     with second_model_server() as served:
         yield served
 
 
-class Reading:
-    """The server's side of it."""
+class Library:
+    """A tenant's view of its library."""
 
     def __init__(self, retrieval: RetrievalService, spaces: PostgresSpaces) -> None:
         self._retrieval = retrieval
@@ -83,24 +83,24 @@ class Reading:
         return await self._retrieval.plan(tenant, EVERYTHING, Strategy.LIBRARY, None)
 
     async def missing(self, tenant: Tenant = ACME) -> list[int]:
-        """How many documents lack vectors, by space."""
+        """Returns how many documents lack vectors, by space."""
         return [info.documents - info.documents_filled for info in await self._spaces.spaces(tenant)]
 
     async def given_up(self, tenant: Tenant = ACME) -> int:
-        """How many documents were given up."""
+        """Returns for how many documents the backfill has given up."""
         return (await self._spaces.spaces(tenant))[0].documents_failed
 
 
 @pytest.fixture
-async def reading(database: Database) -> AsyncIterator[Reading]:
+async def library(database: Database) -> AsyncIterator[Library]:
     async with AsyncExitStack() as stack:
         pool = await open_pool(database.dsn("citewire_corpus"), name="reading")
         stack.push_async_callback(pool.close)
-        yield Reading(RetrievalService(PostgresSearch(pool, SearchTuning())), PostgresSpaces(pool))
+        yield Library(RetrievalService(PostgresSearch(pool, SearchTuning())), PostgresSpaces(pool))
 
 
 def add(rows: CorpusRows, count: int, *, org: str = "acme", filled: bool, chunks: int = 1) -> list[int]:
-    """Puts documents; returns their ids."""
+    """Adds documents; returns their ids."""
     vectors = np.ones((chunks, DIMENSIONS), dtype=np.float32)
     texts = [f"Sentence {index} says something." for index in range(chunks)]
     return [
@@ -109,8 +109,8 @@ def add(rows: CorpusRows, count: int, *, org: str = "acme", filled: bool, chunks
     ]
 
 
-async def healed(reading: Reading, tenant: Tenant = ACME) -> bool:
-    return set(await reading.missing(tenant)) == {0}
+async def is_filled(library: Library, tenant: Tenant = ACME) -> bool:
+    return set(await library.missing(tenant)) == {0}
 
 
 async def backfill_jobs(harness: IngestHarness) -> list[str]:
@@ -119,36 +119,36 @@ async def backfill_jobs(harness: IngestHarness) -> list[str]:
 
 @pytest.mark.timeout(900)
 async def test_the_coverage_fallback_heals_itself(
-    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading, proof: ProofScale
+    database: Database, rows: CorpusRows, harness: IngestHarness, library: Library, proof: ProofScale
 ) -> None:
     filled, missing, more = (3948, 987, 65) if proof.full else (240, 60, 4)
     items = filled + missing + more
     add(rows, filled, filled=True)
     add(rows, missing, filled=False)
-    twenty = await reading.plan()
+    twenty = await library.plan()
     assert (twenty.path, twenty.counts.without_embedding) == (CONTEXT_PATH_SEMANTIC, missing)  # exactly 20 %
     missing += more
     add(rows, more, filled=False)
-    before = await reading.plan()
+    before = await library.plan()
     counts = before.counts
     path = CONTEXT_PATH_LONG_CONTEXT_FALLBACK
     assert (before.path, counts.items, counts.without_embedding) == (path, items, missing)
     assert "21%" in before.reason
-    assert await reading.missing() == [missing]
+    assert await library.missing() == [missing]
     async with embedder_address(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings):
 
-            async def all_there() -> bool:  # the job goes after the last vector is there
-                return await healed(reading) and await backfill_jobs(harness) == []
+            async def all_there() -> bool:  # the job is deleted after the last vector is stored
+                return await is_filled(library) and await backfill_jobs(harness) == []
 
             await wait_until(all_there, seconds=proof.pick(scaled_down=120, full=600))
-    after = await reading.plan()
+    after = await library.plan()
     assert (after.path, after.counts.items, after.counts.without_embedding) == (CONTEXT_PATH_SEMANTIC, items, 0)
 
 
-async def test_what_is_filled_is_what_an_upload_gives(
-    database: Database, harness: IngestHarness, reading: Reading
+async def test_a_backfill_gives_the_vectors_of_an_upload(
+    database: Database, harness: IngestHarness, library: Library
 ) -> None:
     async with embedder_address(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_seconds=0.2, backfill_tokens_per_second=0)
@@ -156,8 +156,8 @@ async def test_what_is_filled_is_what_an_upload_gives(
             document_id = await harness.upload("about.md", article(30))
             await harness.until(document_id, "ready")
             expected = await harness.vectors(document_id)
-            assert len(expected) > 17  # more than a slice of four batches of four
-            # All but one, and later one alone.
+            assert len(expected) > 17  # more than one slice, which has four batches of four
+            # First all but one, then the last one alone.
             for condition in ("chunk_index > 0", "chunk_index = 3"):
                 (table,) = await harness.rows("SELECT table_name FROM corpus.spaces")
                 await harness.rows(
@@ -168,7 +168,7 @@ async def test_what_is_filled_is_what_an_upload_gives(
                 assert await harness.vectors(document_id) != expected
 
                 async def all_there() -> bool:
-                    return await healed(reading) and await backfill_jobs(harness) == []
+                    return await is_filled(library) and await backfill_jobs(harness) == []
 
                 await wait_until(all_there)
                 assert await harness.vectors(document_id) == expected
@@ -176,9 +176,9 @@ async def test_what_is_filled_is_what_an_upload_gives(
 
 
 async def test_workers_share_it_and_survive_one_that_vanishes(
-    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, library: Library
 ) -> None:
-    """Two workers, two organisations, and a third worker that took a job and never came back."""
+    """Two workers, two organisations, and a third worker that claimed a job and vanished."""
     model = FakeModel(window=WINDOW)
     add(rows, 30, filled=False, chunks=3)
     add(rows, 30, org="other", filled=False, chunks=3)
@@ -197,21 +197,25 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
             async with running_worker(settings):
 
                 async def all_there() -> bool:
-                    return await healed(reading) and await healed(reading, OTHER) and await backfill_jobs(harness) == []
+                    return (
+                        await is_filled(library)
+                        and await is_filled(library, OTHER)
+                        and await backfill_jobs(harness) == []
+                    )
 
                 await wait_until(all_there, seconds=40)
-    # What the vanished worker would still write is refused.
+    # Late writes of the vanished worker are refused.
     assert not await harness.worker.renew(vanished, lease_seconds=10)
     counts = await harness.rows(
         f"SELECT org_id, count(*) AS n FROM corpus.vectors_{rows.space_id} GROUP BY org_id ORDER BY org_id"  # noqa: S608 # our own name
     )
     assert [(row["org_id"], row["n"]) for row in counts] == [("acme", 90), ("other", 90)]
-    # And nothing was computed twice, unless the machine stood still for a lease.
+    # And nothing was computed twice, unless the machine paused for longer than a lease.
     assert 180 <= sum(len(batch) for batch in model.batches) < 200
 
 
 async def test_a_worker_that_stops_gives_its_slice_back(
-    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, library: Library
 ) -> None:
     model = FakeModel(window=WINDOW)
     add(rows, 1, filled=False, chunks=40)
@@ -226,32 +230,32 @@ async def test_a_worker_that_stops_gives_its_slice_back(
         async with running_worker(settings):
 
             async def all_there() -> bool:
-                return await healed(reading) and await backfill_jobs(harness) == []
+                return await is_filled(library) and await backfill_jobs(harness) == []
 
             await wait_until(all_there)
 
 
-async def test_the_rate_holds_and_uploads_pass(
-    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
+async def test_the_rate_is_kept_and_uploads_are_not_limited(
+    database: Database, rows: CorpusRows, harness: IngestHarness, library: Library
 ) -> None:
     add(rows, 5, filled=False, chunks=2)
     async with embedder_address(FakeModel(window=WINDOW)) as embedder:
-        # Eight tokens are a document: after it, this rate pays for another one hours later.
+        # A document has eight tokens: after the first one, this rate allows the next one hours later.
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0.001, concurrency=1)
         async with running_worker(settings):
 
             async def one_there() -> bool:
-                return await reading.missing() == [4]
+                return await library.missing() == [4]
 
             await wait_until(one_there)
             document_id = await harness.upload("about.md", article(3))
             await harness.until(document_id, "ready")
-        assert await reading.missing() == [4]
+        assert await library.missing() == [4]
         assert sorted(await backfill_jobs(harness)) == ["queued"] * 4
 
 
 async def test_uploads_come_first(database: Database, rows: CorpusRows, harness: IngestHarness) -> None:
-    """One loop, much to backfill, and an upload that came last: it waits for the slice in work alone."""
+    """One loop, a large backfill, and an upload that comes last: it only waits for the current slice."""
     model = FakeModel(window=WINDOW)
     add(rows, 40, filled=False)
     async with embedder_address(model) as embedder:
@@ -268,13 +272,13 @@ async def test_uploads_come_first(database: Database, rows: CorpusRows, harness:
                 return await backfill_jobs(harness) == []
 
             await wait_until(ended)
-    # The uploaded text is the longest one.
+    # The uploaded text is the longest.
     place = max(range(len(model.batches)), key=lambda index: max(map(len, model.batches[index])))
-    assert place == 1  # behind the one document that was in work
+    assert place == 1  # after the one document that was being processed
 
 
-async def test_a_model_that_fails_is_given_up_and_tried_again(
-    database: Database, rows: CorpusRows, reading: Reading
+async def test_a_failing_model_is_given_up_and_retried_later(
+    database: Database, rows: CorpusRows, library: Library
 ) -> None:
     model = FakeModel(window=WINDOW)
     model.error = RuntimeError("no")
@@ -291,14 +295,14 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
         async with running_worker(settings):
 
             async def given_up() -> bool:
-                return await reading.given_up() == 2
+                return await library.given_up() == 2
 
             await wait_until(given_up)
-            assert await reading.missing() == [2]
+            assert await library.missing() == [2]
             model.error = None
 
             async def all_there() -> bool:
-                return await healed(reading) and await reading.given_up() == 0
+                return await is_filled(library) and await library.given_up() == 0
 
             await wait_until(all_there)
 
@@ -310,7 +314,7 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
         (FailedPrecondition("none", reason="SPACE_MISMATCH"), "warning"),
     ],
 )
-async def test_an_embedder_that_starts_warns_nobody(
+async def test_a_starting_embedder_causes_no_warning(
     database: Database, harness: IngestHarness, monkeypatch: pytest.MonkeyPatch, error: CitewireError, level: str
 ) -> None:
     serve = GrpcEmbedder.window
@@ -330,36 +334,36 @@ async def test_an_embedder_that_starts_warns_nobody(
         with capture_logs() as logged:
             async with running_worker(settings):
 
-                async def noted() -> bool:
+                async def is_logged() -> bool:
                     return any(entry["event"] == "further_model_not_served" for entry in logged)
 
-                await wait_until(noted)
+                await wait_until(is_logged)
     levels = {entry["log_level"] for entry in logged if entry["event"] == "further_model_not_served"}
     assert levels == {level}
 
 
-async def test_documents_from_before_a_further_model_get_its_vectors(
-    database: Database, harness: IngestHarness, reading: Reading, further: tuple[SecondModel, str]
+async def test_existing_documents_get_a_further_models_vectors(
+    database: Database, harness: IngestHarness, library: Library, second_model: tuple[SecondModel, str]
 ) -> None:
-    told, url = further
+    model, url = second_model
     async with embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder:
         document_id = await harness.upload("about.md", article(3))
         async with running_worker(worker_settings(database, embedder)):
             await harness.until(document_id, "ready")
-        assert await reading.missing() == [0]
+        assert await library.missing() == [0]
         await harness.rows("UPDATE corpus.backfill_checks SET next_at = now() RETURNING 1")
         settings = worker_settings(database, embedder, more_models=MODEL, backfill_seconds=0.3)
         async with running_worker(settings):
 
             async def both_there() -> bool:
-                return await reading.missing() == [0, 0]
+                return await library.missing() == [0, 0]
 
             await wait_until(both_there)
-    assert len(told.texts) == len(await harness.chunks(document_id))
+    assert len(model.texts) == len(await harness.chunks(document_id))
 
 
-async def test_deleting_meanwhile_leaves_nothing(
-    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
+async def test_a_deletion_during_the_backfill_leaves_nothing(
+    database: Database, rows: CorpusRows, harness: IngestHarness, library: Library
 ) -> None:
     model = FakeModel(window=WINDOW)
     gone, *_ = add(rows, 3, filled=False, chunks=3)
@@ -372,16 +376,16 @@ async def test_deleting_meanwhile_leaves_nothing(
             model.gate.set()
 
             async def all_there() -> bool:
-                return await healed(reading) and await backfill_jobs(harness) == []
+                return await is_filled(library) and await backfill_jobs(harness) == []
 
             await wait_until(all_there)
     assert await harness.vectors(gone) == []
 
 
-async def test_terms_of_what_was_ingested_before_there_were_any(
-    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
+async def test_terms_of_documents_from_before_lexical_search(
+    database: Database, rows: CorpusRows, harness: IngestHarness, library: Library
 ) -> None:
-    """They are made and counted once, by two workers, also while documents move and go."""
+    """Two workers make and count each once, also while documents are moved and deleted."""
     vectors = np.ones((3, DIMENSIONS), dtype=np.float32)
     old = [rows.add(NewDocument("acme", vectors, collection="One" if n % 2 else ""))[0] for n in range(20)]
     add(rows, 2, filled=True)
@@ -404,10 +408,10 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
         "SELECT coalesce(d.collection_id, 0) AS collection, d.title, c.section, c.text, d.document_id"
         " FROM corpus.documents d JOIN corpus.chunks c USING (org_id, document_id)"
     ):
-        # Those that had terms were put without a heading.
+        # Those that already had terms were added without a heading.
         header = heading(row["title"], row["section"]) if row["document_id"] in old else ""
         terms = weigh_chunk(embedding_input(header, row["text"]))
         expected.update((term, row["collection"]) for term in (0, *terms))
     counts = await harness.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")
     assert {(row["term"], row["collection_id"]): row["chunks"] for row in counts} == expected
-    assert await healed(reading)
+    assert await is_filled(library)

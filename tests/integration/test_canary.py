@@ -1,4 +1,4 @@
-"""The search for a canary finds it wherever it may stand: any table, type of column or file, in several spellings."""
+"""The search for a canary finds it everywhere: in any table, type of column or file, in several encodings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CANARY = "Zebräfinch4711"
         *(("text", base64.b64encode(b"x" * shift + CANARY.encode() + b"tail").decode()) for shift in range(3)),
     ],
 )
-def test_it_is_found_in_a_table_that_nobody_named(database: Database, kind: str, value: object) -> None:
+def test_it_is_found_in_an_unknown_table(database: Database, kind: str, value: object) -> None:
     assert list(canary.find_in_database(database.owner_dsn, CANARY)) == []
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA later")
@@ -41,7 +41,7 @@ def test_it_is_found_in_a_table_that_nobody_named(database: Database, kind: str,
     assert list(canary.find_in_database(database.owner_dsn, CANARY)) == [canary.Trace("table later.New one", 1)]
 
 
-def test_it_is_found_in_what_the_planner_knows_after_the_rows_are_gone(database: Database) -> None:
+def test_it_is_found_in_the_planners_statistics_after_the_rows_are_deleted(database: Database) -> None:
     with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE public.held (value text)")
         connection.execute(b"INSERT INTO public.held SELECT %s FROM generate_series(1, 50)", (CANARY,))
@@ -53,14 +53,14 @@ def test_it_is_found_in_what_the_planner_knows_after_the_rows_are_gone(database:
     assert list(canary.find_in_database(database.owner_dsn, CANARY)) == []
 
 
-def test_who_does_not_see_all_rows_is_told_so(database: Database, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_role_that_cannot_see_all_rows_gets_an_error(database: Database, capsys: pytest.CaptureFixture[str]) -> None:
     assert canary.main([CANARY, "--dsn", database.dsn("citewire_chat")]) == 2
     assert "not everything could be searched" in capsys.readouterr().err
 
 
 def test_it_is_found_in_files_and_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "log").write_bytes(b"x" * (1024 * 1024 - 5) + CANARY.encode() + b"y")  # across two parts
+    (tmp_path / "deep" / "log").write_bytes(b"x" * (1024 * 1024 - 5) + CANARY.encode() + b"y")  # across two blocks
     (tmp_path / f"{CANARY}.txt").write_bytes(b"")
     (tmp_path / "zipped").write_bytes(zlib.compress(CANARY.encode() * 100))
     (tmp_path / "database").mkdir()

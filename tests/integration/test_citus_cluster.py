@@ -1,6 +1,6 @@
-"""The schema `corpus` on a Citus cluster: organisations are apart on every shard, and a search asks one shard.
+"""The schema `corpus` on a Citus cluster: organisations are isolated on every shard, and a search asks one shard.
 
-More of the tests of one Postgres run there with `make test-citus`.
+`make test-citus` also runs tests for a single Postgres there.
 """
 
 from __future__ import annotations
@@ -58,15 +58,17 @@ def fill(dsn: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def filled(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
-    """One database for all tests of this file, which only read it."""
+def filled_database(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
+    """A database shared by all tests of this file, which only read it."""
     for database in temporary_database(citus_cluster, citus_template):
         fill(database.owner_dsn)
         yield database
 
 
-def test_organisations_are_on_several_shards_and_both_workers(citus_cluster: CitusCluster, filled: Database) -> None:
-    with psycopg.connect(filled.owner_dsn) as connection:
+def test_organisations_are_on_several_shards_and_both_workers(
+    citus_cluster: CitusCluster, filled_database: Database
+) -> None:
+    with psycopg.connect(filled_database.owner_dsn) as connection:
         placed = connection.execute(
             "SELECT count(DISTINCT s.shardid), count(DISTINCT s.nodename) FROM unnest(%s::text[]) AS org"
             " JOIN citus_shards s ON s.shardid = get_shard_id_for_distribution_column('corpus.documents', org)",
@@ -94,11 +96,11 @@ def test_organisations_are_on_several_shards_and_both_workers(citus_cluster: Cit
     }
 
 
-def test_policies_hold_on_every_bare_shard(citus_cluster: CitusCluster, filled: Database) -> None:
-    """Asked of each worker's own tables, past what Citus routes."""
+def test_policies_hold_on_every_bare_shard(citus_cluster: CitusCluster, filled_database: Database) -> None:
+    """Queries each worker's own tables, without Citus's routing."""
     asked = 0
     for worker in citus_cluster.workers:
-        owner = f"{worker.dsn(database=filled.name)}&options=-c%20citus.override_table_visibility%3Doff"
+        owner = f"{worker.dsn(database=filled_database.name)}&options=-c%20citus.override_table_visibility%3Doff"
         with psycopg.connect(owner) as connection:
             shards = [row[0] for row in connection.execute(SHARDS.encode()).fetchall()]
             loose = connection.execute(
@@ -112,12 +114,12 @@ def test_policies_hold_on_every_bare_shard(citus_cluster: CitusCluster, filled: 
             assert loose == []
         for role in ("citewire_corpus", "citewire_worker"):
             for org in (None, ORGS[0]):
-                asked += count_shards(f"{worker.dsn(role, filled.name)}", shards, org)
+                asked += count_shards(f"{worker.dsn(role, filled_database.name)}", shards, org)
     assert asked > 100
 
 
 def count_shards(dsn: str, shards: list[str], org: str | None) -> int:
-    """Asks every shard that the role may read for other organisations' rows; returns how many shards that were."""
+    """Checks that the role sees no foreign rows in any shard that it may read; returns the number of these shards."""
     asked = 0
     for shard in shards:
         with psycopg.connect(dsn) as connection:
@@ -137,16 +139,16 @@ def count_shards(dsn: str, shards: list[str], org: str | None) -> int:
     return asked
 
 
-def test_a_role_reaches_its_organisation_through_the_coordinator_and_no_other(filled: Database) -> None:
+def test_a_role_reaches_its_organisation_through_the_coordinator_and_no_other(filled_database: Database) -> None:
     for role in ("citewire_corpus", "citewire_worker"):
         for org, expected in ((None, 0), ("", 0), ("nobody", 0), (ORGS[0], 3), (ORGS[1], 3)):
-            with psycopg.connect(filled.dsn(role)) as connection:
+            with psycopg.connect(filled_database.dsn(role)) as connection:
                 if org is not None:
                     set_tenant(connection, org)
                 totals = connection.execute("SELECT count(*), count(DISTINCT org_id) FROM corpus.documents").fetchone()
                 assert totals == (expected, min(expected, 1)), (role, org)
-            # What was set ends with its transaction, on the nodes as well.
-            with psycopg.connect(filled.dsn(role), autocommit=True) as connection:
+            # The settings end with their transaction, on the nodes as well.
+            with psycopg.connect(filled_database.dsn(role), autocommit=True) as connection:
                 with connection.transaction():
                     set_tenant(connection, ORGS[0])
                     connection.execute("SELECT count(*) FROM corpus.documents")
@@ -173,12 +175,12 @@ WAYS = {
     "by the indexes": SearchTuning(exact_chunks=0, exact_chunks_per_candidate=0, lexical_scan_chunks=0),
 }
 CALLERS = (Tenant(ORGS[0], "user", "free"), Tenant(RESTRICTED, "ann", "free"), Tenant(RESTRICTED, "bob", "free"))
-"""The last sees a part of the library only."""
+"""The last one sees only a part of the library."""
 Results = dict[str, list[tuple[int, float | None, float | None]]]
 
 
 async def search(dsn: str) -> Results:
-    """What each kind of search finds, with scores; chunks' ids are the same in two databases that were filled alike."""
+    """Returns each search's results with scores; the same fill gives two databases the same chunk ids."""
     vector = (np.ones(DIMENSIONS) / np.sqrt(DIMENSIONS)).astype(np.float32)
     text = "which item costs 7 euros in town 3?"
     results: Results = {}
@@ -206,18 +208,18 @@ async def search(dsn: str) -> Results:
 
 
 async def test_every_search_asks_one_shard_and_finds_what_one_postgres_finds(
-    filled: Database, plain_database: Database
+    filled_database: Database, plain_database: Database
 ) -> None:
     fill(plain_database.owner_dsn)
     expected = await search(plain_database.dsn("citewire_corpus"))
     assert expected["hybrid, by size, org5 ann"] != expected["hybrid, by size, org5 bob"]
     assert sum(map(len, expected.values())) > 400
-    assert await search(filled.dsn("citewire_corpus") + ONE_SHARD) == expected
+    assert await search(filled_database.dsn("citewire_corpus") + ONE_SHARD) == expected
 
 
-def test_what_fails_if_more_than_one_shard_is_asked(filled: Database) -> None:
-    """The setting that the test above relies on."""
-    with psycopg.connect(filled.dsn("citewire_corpus") + ONE_SHARD) as connection:
+def test_a_query_of_several_shards_fails(filled_database: Database) -> None:
+    """Tests the setting that the test above relies on."""
+    with psycopg.connect(filled_database.dsn("citewire_corpus") + ONE_SHARD) as connection:
         set_tenant(connection, ORGS[0])
         totals = connection.execute("SELECT count(*) FROM corpus.documents WHERE org_id = %s", (ORGS[0],)).fetchone()
         assert totals == (3,)

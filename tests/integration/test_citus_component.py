@@ -1,4 +1,4 @@
-"""What the Kubernetes component postgres-citus gives its nodes, on real servers: settings, first start, more nodes."""
+"""The Kubernetes component postgres-citus on real servers: its settings, a first start, and more nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 COMPONENT = SCRIPTS.parent
 PASSWORDS = {"OWNER_PASSWORD": "owner", "CORPUS_PASSWORD": "c o'r\\pus", "WORKER_PASSWORD": "worker"}
-HERE = {  # what a test's machine can't give, or what the pod's own files would be
+OVERRIDES = {  # changed for the test: too large for its machine, or files of the pod
     "listen_addresses": "",
     "shared_buffers": "64MB",
     "maintenance_work_mem": "64MB",
@@ -45,7 +45,7 @@ HBA = "local all postgres trust\nlocal all all scram-sha-256\n"
 
 
 def settings() -> dict[str, str]:
-    """What settings/postgresql.conf says."""
+    """Returns the settings in settings/postgresql.conf."""
     text = (COMPONENT / "settings" / "postgresql.conf").read_text()
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return {
@@ -55,11 +55,11 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def nodes(citus_archive: Path) -> Iterator[Sequence[EmbeddedPostgres]]:
-    """A coordinator and a worker with the component's settings, whose roles need passwords."""
+    """A coordinator and a worker with the component's settings; their roles need passwords."""
     with ExitStack() as stack:
         servers: list[EmbeddedPostgres] = []
         for _ in range(2):
-            given = {**settings(), **HERE}
+            given = {**settings(), **OVERRIDES}
             del given["hba_file"]
             server = stack.enter_context(
                 start_embedded_postgres(in_memory=True, settings=given, extensions=citus_archive)
@@ -72,7 +72,7 @@ def nodes(citus_archive: Path) -> Iterator[Sequence[EmbeddedPostgres]]:
         yield servers
 
 
-async def test_nodes_that_started_by_the_component_become_a_cluster(nodes: Sequence[EmbeddedPostgres]) -> None:
+async def test_nodes_started_with_the_component_become_a_cluster(nodes: Sequence[EmbeddedPostgres]) -> None:
     coordinator, worker = nodes
     for server in nodes:
         environment = {
@@ -98,8 +98,8 @@ async def test_nodes_that_started_by_the_component_become_a_cluster(nodes: Seque
     assert "was added" in done.stdout
     await migrate(database.owner_dsn, schema="corpus", package="citewire_retriever", on_nodes="citus/distribute.sql")
     async with Cluster.open(database.owner_dsn, print) as cluster:
-        await cluster.require_nodes()  # settings that a move needs
-    # Roles and their passwords are the coordinator's, on the worker too; the coordinator has them for its connections.
+        await cluster.require_nodes()  # checks the settings that a move needs
+    # The worker has the coordinator's roles and passwords; the coordinator uses them for its connections.
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(database.dsn("citewire_corpus"), password="wrong")
     with psycopg.connect(database.dsn("citewire_corpus"), password=PASSWORDS["CORPUS_PASSWORD"]) as connection:
@@ -120,13 +120,13 @@ async def test_nodes_that_started_by_the_component_become_a_cluster(nodes: Seque
         assert made == [(False,), (False,)]
 
 
-def test_every_setting_is_one_and_none_gives_up_what_was_acknowledged(nodes: Sequence[EmbeddedPostgres]) -> None:
+def test_every_setting_exists_and_none_risks_acknowledged_data(nodes: Sequence[EmbeddedPostgres]) -> None:
     asked = settings()
     with psycopg.connect(nodes[0].dsn()) as connection:
         known = dict(connection.execute("SELECT name, setting FROM pg_settings").fetchall())
         assert set(asked) - set(known) == set()
-        # The servers of this test started with them, but for these.
-        assert {name for name in asked if name not in HERE and known[name] == ""} == set()
+        # This test's servers run with all of them except the overridden ones.
+        assert {name for name in asked if name not in OVERRIDES and known[name] == ""} == set()
     assert (asked["synchronous_commit"], asked["wal_level"]) == ("on", "logical")
     assert int(asked["max_prepared_transactions"]) >= int(asked["max_connections"])
     assert "fsync" not in asked
@@ -134,7 +134,7 @@ def test_every_setting_is_one_and_none_gives_up_what_was_acknowledged(nodes: Seq
 
 
 def test_each_node_is_added_and_backed_up() -> None:
-    """The lists of nodes in the component are those of its StatefulSets."""
+    """The component's lists of nodes match its StatefulSets."""
     resources = load("coordinator.yaml", "workers.yaml", "operate.yaml")
     names = [
         f"{entry['metadata']['name']}-{number}.{entry['spec']['serviceName']}"
@@ -153,7 +153,7 @@ def test_each_node_is_added_and_backed_up() -> None:
     assert change["value"]["args"] == ["cluster", "add-node", *names[1:]]
 
 
-def test_scripts_are_valid_shell_and_the_files_that_are_named_are_mounted() -> None:
+def test_scripts_are_valid_shell_and_their_files_are_mounted() -> None:
     for script in SCRIPTS.glob("*.sh"):
         subprocess.run(["sh", "-n", script], check=True)
     maps = {entry["name"]: entry.get("files", []) for entry in load("kustomization.yaml")[0]["configMapGenerator"]}

@@ -1,4 +1,4 @@
-"""`cluster copy`: one Postgres is copied into a cluster while it is written to, switched, and copied back."""
+"""`cluster copy`: copies a Postgres into a cluster during writes, switches to the cluster, and copies it back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRITING = Tenant(ORGS[2], "user", "free")
 def pair(
     postgres_server: EmbeddedPostgres, migrated_template: str, citus_cluster: CitusCluster, citus_template: str
 ) -> Iterator[DatabasePair]:
-    """A filled Postgres and an empty cluster."""
+    """A Postgres with data and an empty cluster."""
     for databases in temporary_pair(postgres_server, migrated_template, citus_cluster, citus_template):
         fill(databases.plain.owner_dsn)
         with psycopg.connect(databases.plain.owner_dsn) as connection:
@@ -54,7 +54,7 @@ def pair(
 
 
 @asynccontextmanager
-async def copying(source: Database, target: Database) -> AsyncGenerator[Copying]:
+async def open_copy(source: Database, target: Database) -> AsyncGenerator[Copying]:
     async with Copying.open(source.owner_dsn, target.owner_dsn, print) as current:
         yield current
 
@@ -63,20 +63,20 @@ Execute = Callable[..., Awaitable[object]]
 
 
 class KilledError(Exception):
-    """What a command that is killed ends with here."""
+    """Simulates the end of a killed command."""
 
 
 class Killer:
-    """Ends a copy before one of its statements: its sessions end as those of a process that is killed."""
+    """Ends a copy before one of its statements; its sessions end like those of a killed process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._step = ""
         self._left = 0
         for name in ("run", "rows"):
-            monkeypatch.setattr(Side, name, self._watched(getattr(Side, name)))
+            monkeypatch.setattr(Side, name, self._watch(getattr(Side, name)))
 
-    def _watched(self, execute: Execute) -> Execute:
-        async def watched(side: Side, query: Query, values: Values = None) -> object:
+    def _watch(self, execute: Execute) -> Execute:
+        async def watch(side: Side, query: Query, values: Values = None) -> object:
             text = query.as_string(None) if isinstance(query, sql.Composable) else query
             if self._step and self._step in (text.decode() if isinstance(text, bytes) else text):
                 self._left -= 1
@@ -85,15 +85,15 @@ class Killer:
                     raise KilledError
             return await execute(side, query, values)
 
-        return watched
+        return watch
 
     async def switch(self, source: Database, target: Database, step: str, place: int = 1) -> None:
-        """Copies and switches, and ends that before the first or a later statement that holds a text."""
+        """Copies and switches, but ends before the first (or a later) statement that contains `step`."""
         self._step, self._left = step, place
         with pytest.raises((KilledError, CopyError)):
-            async with copying(source, target) as current:
+            async with open_copy(source, target) as current:
                 await switch(current)
-        assert self._left <= 0, f"{step} was never said"
+        assert self._left <= 0, f"{step} was never executed"
         self._step = ""
 
 
@@ -112,9 +112,9 @@ BEFORE = (
     ("default_transaction_read_only = on", 4),
     ("SET part = 'retired'", 1),
 )
-"""Steps of a copy until the commit that switches, and which of them."""
+"""Steps of a copy up to the commit that switches: a part of the statement, and which one in order."""
 AFTER = ("RESET default_transaction_read_only", "pg_terminate_backend", "DROP SCHEMA")
-"""Steps that follow it."""
+"""Steps after that commit."""
 
 
 def test_every_table_has_rows_to_copy(pair: DatabasePair) -> None:
@@ -130,27 +130,27 @@ def test_every_table_has_rows_to_copy(pair: DatabasePair) -> None:
     assert tables - filled == {"schema_migrations", "spaces"}
 
 
-async def test_a_copy_is_whole_wherever_it_was_killed_and_so_is_the_way_back(
+async def test_a_copy_is_complete_wherever_it_was_killed_and_so_is_the_way_back(
     pair: DatabasePair, monkeypatch: pytest.MonkeyPatch, proof: ProofScale, print_table: PrintTable
 ) -> None:
-    """An organisation saves, changes and deletes documents the whole time."""
+    """An organisation saves, changes and deletes documents all the time."""
     killer = Killer(monkeypatch)
-    limit = 2.0 if proof.full else BUSY_SECONDS  # two seconds are promised where nothing else computes
+    limit = 2.0 if proof.full else BUSY_SECONDS  # two seconds are promised on an idle machine
     before = await search(pair.plain.dsn("citewire_corpus"))
     rows: list[tuple[object, ...]] = []
     for source, target in ((pair.plain, pair.citus), (pair.citus, pair.plain)):
         writer = PairWriter(pair.dsn("citewire_corpus"), WRITING, proof.seed)
         steps = [step for step in BEFORE if target is pair.citus or step[0] != "INSERT INTO corpus.spaces"]
-        if not proof.full:  # every other one: without the space, which is there already, others on the way back
+        if not proof.full:  # every second step; the way back has others, as it has no step for the space
             steps = steps[::2]
         with writer.running():
             for step, place in steps:
                 await killer.switch(source, target, step, place)
             with writer.paused():
-                async with copying(source, target) as current:
+                async with open_copy(source, target) as current:
                     await current.run()
                 assert contents(target) == contents(source)
-            async with copying(source, target) as current:
+            async with open_copy(source, target) as current:
                 pause = await switch(current)
             assert pause is not None
             assert pause <= limit
@@ -170,14 +170,14 @@ async def test_a_copy_is_whole_wherever_it_was_killed_and_so_is_the_way_back(
     )
 
 
-async def test_a_switch_that_is_killed_after_its_commit_is_ended_by_the_next_command(
+async def test_the_next_command_completes_a_switch_that_was_killed_after_its_commit(
     pair: DatabasePair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killer = Killer(monkeypatch)
     for step in AFTER:
-        # The copy begins with a schema of its own, and drops what would be there.
+        # The copy begins with creating its own schema, and drops an existing one.
         await killer.switch(pair.plain, pair.citus, step)
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         assert await switch(current) is None
         assert await switch(current) is None
         with pytest.raises(CopyError, match="switched away from"):
@@ -201,7 +201,7 @@ async def test_a_planted_difference_is_found(pair: DatabasePair) -> None:
             "the source has 0 rows, the target 1",
         ),
     )
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         rows = await current.run()
         assert rows == sum(map(len, contents(pair.plain).values()))
         for statement, table, how in planted:
@@ -209,13 +209,13 @@ async def test_a_planted_difference_is_found(pair: DatabasePair) -> None:
                 connection.execute(statement.encode(), (ORGS[0],))
             with pytest.raises(CopyError, match=rf"corpus\.{table}.*{how}"):
                 await current.run()
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         assert await current.run() == rows
     assert contents(pair.citus) == contents(pair.plain)
 
 
-async def test_what_is_locked_for_too_long_is_given_back(pair: DatabasePair) -> None:
-    async with copying(pair.plain, pair.citus) as current:
+async def test_a_switch_that_waits_too_long_for_locks_is_undone(pair: DatabasePair) -> None:
+    async with open_copy(pair.plain, pair.citus) as current:
         await current.run()
         with psycopg.connect(pair.plain.owner_dsn) as busy:
             busy.execute("UPDATE corpus.documents SET title = title WHERE org_id = %s", (ORGS[1],))
@@ -229,8 +229,8 @@ async def test_what_is_locked_for_too_long_is_given_back(pair: DatabasePair) -> 
     assert contents(pair.citus) == contents(pair.plain)
 
 
-async def test_an_embedding_space_that_comes_meanwhile_is_copied(pair: DatabasePair) -> None:
-    async with copying(pair.plain, pair.citus) as current:
+async def test_an_embedding_space_created_during_the_copy_is_copied(pair: DatabasePair) -> None:
+    async with open_copy(pair.plain, pair.citus) as current:
         await current.run()
         vectors = np.eye(4, dtype=np.float32)
         with CorpusRows(pair.plain.owner_dsn, dimensions=4, model="later") as rows:
@@ -243,21 +243,21 @@ async def test_an_embedding_space_that_comes_meanwhile_is_copied(pair: DatabaseP
     assert len(contents(pair.citus)["vectors_3 new"]) == 4
 
 
-async def test_what_is_given_up_leaves_nothing(pair: DatabasePair) -> None:
+async def test_an_abandoned_copy_leaves_nothing(pair: DatabasePair) -> None:
     before = _leftovers(pair.citus), contents(pair.citus), _hidden_id(pair.citus), _leftovers(pair.plain)
     assert before[:2] == (([], []), {})
     assert _hidden_id(pair.plain) != _hidden_id(pair.citus)
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         await current.run()
         assert _hidden_id(pair.plain) == _hidden_id(pair.citus)
-        _check_read_only(pair.citus)  # nobody takes it for the one to write to while the other is away
+        _check_read_only(pair.citus)  # so that nobody writes to it while the other is away
         assert await give_up(current.source, current.target, print)
         assert (_leftovers(pair.citus), contents(pair.citus), _hidden_id(pair.citus), _leftovers(pair.plain)) == before
         assert not await give_up(current.source, current.target, print)
         await current.source.connection.close()
-    with CorpusRows(pair.plain.owner_dsn, dimensions=DIMENSIONS) as rows:  # writers aren't in anybody's way
+    with CorpusRows(pair.plain.owner_dsn, dimensions=DIMENSIONS) as rows:  # new writers aren't blocked
         rows.add(NewDocument(ORGS[0], np.eye(DIMENSIONS, dtype=np.float32)[:1], texts=["text"]))
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         await current.run()
     assert contents(pair.citus) == contents(pair.plain)
 
@@ -276,7 +276,7 @@ def run_command(source: Database, target: Database | None, *arguments: str) -> t
     return process.returncode, output + errors
 
 
-def test_the_command_says_what_it_would_do_does_it_and_gives_it_up(pair: DatabasePair) -> None:
+def test_the_command_plans_copies_switches_and_abandons(pair: DatabasePair) -> None:
     unset = run_command(pair.plain, None)
     assert unset[0] == 1
     assert "CITEWIRE_RETRIEVER_COPY_DSN isn't set" in unset[1]
@@ -287,7 +287,7 @@ def test_the_command_says_what_it_would_do_does_it_and_gives_it_up(pair: Databas
     assert _leftovers(pair.plain) == _leftovers(pair.citus) == ([], [])
     process = start_command(pair.plain, pair.citus)
     assert process.stderr is not None
-    process.stderr.readline()  # it has begun
+    process.stderr.readline()  # wait for it to begin
     process.send_signal(signal.SIGKILL)
     process.communicate()
     code, text = run_command(pair.plain, pair.citus)
@@ -304,16 +304,16 @@ def test_the_command_says_what_it_would_do_does_it_and_gives_it_up(pair: Databas
     _check_read_only(pair.plain)
 
 
-async def test_what_stands_in_the_way_is_named(pair: DatabasePair, plain_database: Database) -> None:
+async def test_obstacles_are_named(pair: DatabasePair, plain_database: Database) -> None:
     fill(plain_database.owner_dsn)
-    async with copying(pair.plain, plain_database) as current:
+    async with open_copy(pair.plain, plain_database) as current:
         assert [text for text in (await read_plan(current)).obstacles if "that no copy put there" in text]
         with pytest.raises(CopyError, match="that no copy put there"):
             await current.run()
         with pytest.raises(CopyError, match="another command"):
-            async with copying(pair.plain, pair.citus):
+            async with open_copy(pair.plain, pair.citus):
                 pass
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         await current.run()
     for source, target, why in (
         (pair.plain, pair.plain, "the same database"),
@@ -322,11 +322,11 @@ async def test_what_stands_in_the_way_is_named(pair: DatabasePair, plain_databas
         (plain_database, pair.plain, "itself the source"),
     ):
         with pytest.raises(CopyError, match=why):
-            async with copying(source, target) as current:
+            async with open_copy(source, target) as current:
                 await current.run()
     with psycopg.connect(pair.citus.owner_dsn) as connection:
         connection.execute("DELETE FROM corpus.schema_migrations WHERE file LIKE '0026%'")
-    async with copying(pair.plain, pair.citus) as current:
+    async with open_copy(pair.plain, pair.citus) as current:
         with pytest.raises(CopyError, match="migrations of the two differ"):
             await switch(current)
     with pytest.raises(ClusterError, match="isn't a superuser"):
@@ -335,7 +335,7 @@ async def test_what_stands_in_the_way_is_named(pair: DatabasePair, plain_databas
 
 
 def _check_retired(database: Database) -> None:
-    """Nobody writes there, neither a new session nor one that says it may."""
+    """Checks that nobody can write there, not even a session that turns off read-only mode."""
     _check_read_only(database)
     with psycopg.connect(
         database.dsn("citewire_corpus") + "&options=-c%20default_transaction_read_only%3Doff"
@@ -359,7 +359,7 @@ def _expect_refusal(connection: psycopg.Connection[Any]) -> None:
 
 
 def _leftovers(database: Database) -> tuple[list[Any], list[Any]]:
-    """What a copy makes beside rows: triggers and what is in its schema, and roles' settings."""
+    """Returns what a copy creates besides rows: triggers, its schema's contents, and settings of roles."""
     with psycopg.connect(database.owner_dsn) as connection:
         made = connection.execute(
             "SELECT tgname FROM pg_trigger WHERE tgname ~ 'note_for_copy'"

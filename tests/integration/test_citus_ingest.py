@@ -1,4 +1,4 @@
-"""Upload, publish, replace and delete on a Citus cluster; none of their statements asks more than one shard."""
+"""Uploads, publishes, replaces and deletes on a Citus cluster; no statement asks more than one shard."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWNER = Tenant("acme", "ann", "pro", roles=("owner",))
 
 
 async def publish(harness: IngestHarness) -> Published:
-    """Claims the next job, and publishes three chunks."""
+    """Claims the next job and publishes three chunks."""
     job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
     assert job is not None
     await harness.worker.begin(job)
@@ -70,7 +70,7 @@ async def test_a_document_is_published_replaced_and_deleted_on_one_shard(citus_d
         assert [row["version"] for row in await harness.vectors(document_id)] == [2, 2, 2]
         sweep = await harness.row("SELECT version FROM corpus.ingest_jobs WHERE kind = 'sweep'")
         assert sweep["version"] == 1
-        # What triggers do on one Postgres: an organisation that got a space is looked through.
+        # On one Postgres, triggers do this: an organisation with a new space is checked for missing vectors.
         due = await harness.rows("SELECT org_id FROM corpus.backfill_checks ORDER BY org_id")
         assert [row["org_id"] for row in due] == ["acme", "other"]
         terms = await harness.row("SELECT chunks FROM corpus.term_counts WHERE org_id = 'acme' AND term = 0")
@@ -85,48 +85,46 @@ async def test_a_document_is_published_replaced_and_deleted_on_one_shard(citus_d
             assert await harness.count(table, other_id) > 0, table
 
 
-async def test_watchers_are_told_of_what_the_stores_change(citus_database: Database) -> None:
-    """Triggers do it on one Postgres; a shard can't notify."""
+async def test_watchers_are_notified_of_changes_by_the_stores(citus_database: Database) -> None:
+    """Triggers do so on one Postgres; a shard can't notify."""
     async with IngestHarness.open(OneShard(citus_database)) as harness:
         pool = await open_pool(citus_database.dsn("citewire_corpus"), max_size=1, name="test")
         listener = await psycopg.AsyncConnection.connect(citus_database.owner_dsn, autocommit=True)
         async with pool, listener:
             await listener.execute("LISTEN citewire_corpus_progress")
 
-            async def told() -> set[str]:
+            async def notifications() -> set[str]:
                 first = [notice.payload async for notice in listener.notifies(timeout=BUSY_SECONDS, stop_after=1)]
                 return {*first, *[notice.payload async for notice in listener.notifies(timeout=0)]}
 
             document_id = await harness.upload("a.txt", "text", tenant=OWNER)
             me = {f"acme {document_id}"}
-            assert await told() == me
+            assert await notifications() == me
             assert await publish(harness) is Published.LIVE
-            assert await told() == me
+            assert await notifications() == me
             await harness.documents.update(OWNER, document_id, Changes(tags=("red",), collection="Shared"))
-            assert await told() == me
+            assert await notifications() == me
             await harness.upload("a.txt", "new text", document_id=document_id, tenant=OWNER)
-            assert await told() == me
+            assert await notifications() == me
             job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
             assert job is not None
             await harness.worker.fail(job, IngestError(IngestCode.CORRUPT, "no"))
-            assert await told() == me
+            assert await notifications() == me
             await harness.documents.retry(OWNER, document_id)
-            assert await told() == me
+            assert await notifications() == me
             assert (await harness.documents.erase_owner(OWNER, "ann", "eve", "Eve"))[0] == 1
-            assert await told() == me
+            assert await notifications() == me
             assert await PostgresCollections(pool).delete(OWNER, "Shared", force=True) == 1
-            assert await told() == me
+            assert await notifications() == me
             assert not await harness.documents.delete(OWNER, document_id)
             other_id = await harness.upload("b.txt", "text", tenant=OWNER)
-            assert await told() == {f"acme {other_id}"}
+            assert await notifications() == {f"acme {other_id}"}
             assert await harness.documents.delete(OWNER, other_id)
-            assert await told() == {f"acme {other_id}"}
+            assert await notifications() == {f"acme {other_id}"}
 
 
-async def test_what_nodes_ask_themselves_stays_on_one_shard(
-    citus_cluster: CitusCluster, citus_database: Database
-) -> None:
-    """Triggers and policies run on a node: one that asked the shards of others would fail with any of these."""
+async def test_queries_by_nodes_stay_on_one_shard(citus_cluster: CitusCluster, citus_database: Database) -> None:
+    """Triggers and policies run on a node; any of these calls would fail if one asked other nodes' shards."""
     for worker in citus_cluster.workers:
         worker.execute(
             sql.SQL("ALTER DATABASE {} SET citus.multi_task_query_log_level = 'error'").format(
@@ -150,7 +148,7 @@ async def test_what_nodes_ask_themselves_stays_on_one_shard(
 
 
 async def test_a_library_is_sampled_on_one_shard(citus_database: Database) -> None:
-    """As the worker's role, which row-level security binds."""
+    """Done as the worker's role, to which row-level security applies."""
     database = OneShard(citus_database)
     async with IngestHarness.open(database) as harness:
         pool = await open_pool(database.dsn("citewire_worker"), max_size=1, name="test")
@@ -169,8 +167,8 @@ async def test_a_library_is_sampled_on_one_shard(citus_database: Database) -> No
         ]
 
 
-def test_ids_are_drawn_on_the_coordinator(citus_database: Database) -> None:
-    """Those that a worker would draw lie beyond what JSON's numbers hold."""
+def test_ids_come_from_the_coordinator(citus_database: Database) -> None:
+    """A worker's would be too large for JSON's numbers."""
     with psycopg.connect(citus_database.owner_dsn) as connection:
         drawn = [
             row[0]

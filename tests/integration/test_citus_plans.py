@@ -1,7 +1,7 @@
-"""Every named statement of search, reading, upload, claim and publish asks one node of a cluster, or none.
+"""Every named statement of search, reading, upload, claim and publish asks at most one node of a cluster.
 
-What is sent is explained, as the role that sends it. A statement that is added to these files and that nothing here
-sends fails the test, until something does, or it is named below with the reason.
+Each statement that is sent is explained, as the role that sends it. A new statement in these files fails the test
+until something here sends it, or it is listed below with the reason.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ async def publish(harness: IngestHarness, job: Job, *, copies: bool = False, fur
 
 
 async def upload_and_publish(harness: IngestHarness) -> int:
-    """Uploads, claims and publishes, with all that may come between; returns a live document."""
+    """Uploads, claims and publishes, with all possible steps in between; returns a live document."""
     worker = harness.worker
     first = content("a.txt", request_id="one", collection="Plans", readers=("user:bob",), tags=("red",))
     document_id = await add(harness, first)
@@ -162,10 +162,10 @@ async def upload_and_publish(harness: IngestHarness) -> int:
     assert await worker.live(job) is not None
     table = await worker.ensure_space(NEXT)
     missing = await worker.unembedded(job, table, 10)
-    await worker.add_vectors(job, table, [each.chunk_id for each in missing], np.eye(4, dtype=np.float32)[:3])
+    await worker.add_vectors(job, table, [chunk.chunk_id for chunk in missing], np.eye(4, dtype=np.float32)[:3])
     await worker.end_embedding(job, [table])
     await worker.sweep(await claim(harness, "sweep"))
-    # Two versions, and the later one is live first.
+    # Two versions; the newer one goes live first.
     await add(harness, content("b.txt", document_id=other_id), "2")
     early = await claim(harness)
     await add(harness, content("b.txt", document_id=other_id), "3")
@@ -200,7 +200,7 @@ async def change(harness: IngestHarness, document_id: int, pool: Pool) -> None:
     gone = await add(harness, content("gone.txt", collection="Gone"))
     await collections.delete(OWNER, "Gone", force=True)
     erased = await documents.erased(OWNER, [], 0)
-    assert [each.document_id for each in erased] == [gone]
+    assert [document.document_id for document in erased] == [gone]
     await documents.erased(OWNER, [gone], 0)
     await harness.rows(
         "INSERT INTO corpus.stored_bytes (org_id, user_id, bytes) SELECT 'acme', 'ann', 0 FROM generate_series(1, 501)"
@@ -211,7 +211,7 @@ async def change(harness: IngestHarness, document_id: int, pool: Pool) -> None:
 
 
 async def read(harness: IngestHarness, document_id: int, pool: Pool) -> None:
-    """Originals, texts, chunks, plans and long context."""
+    """Reads originals, texts, chunks, plans and long context."""
     uploads = harness.uploads
     original = await uploads.find_original(OWNER, document_id, None)
     assert original is not None
@@ -233,7 +233,7 @@ async def read(harness: IngestHarness, document_id: int, pool: Pool) -> None:
 
 
 async def look_for(pool: Pool) -> None:
-    """Searches of each mode, by everybody, whole and narrowed, by both ways."""
+    """Searches in each mode, as everybody, with and without filters, by scan and by index."""
     asked = SearchQuery(Scope(), np.eye(4, dtype="<f4")[0].tobytes(), SPACE, "words 1 plans", top_k=2)
     red = Comparison("tags", (), Operator.CONTAINS, ("red",))
     for tuning in TUNINGS:
@@ -258,7 +258,7 @@ async def look_for(pool: Pool) -> None:
 
 
 async def switch(harness: IngestHarness, pool: Pool) -> None:
-    """Another space, and what its scores mean."""
+    """Switches to another space and calibrates it."""
     spaces = PostgresSpaces(pool)
     await spaces.prepare(OWNER, NEXT)
     await spaces.prepare(OWNER, UNKNOWN)
@@ -304,11 +304,11 @@ async def test_every_named_statement_asks_one_node_at_most(citus_database: Datab
 
 
 def check(statements: ExplainedStatements) -> None:
-    """Each was sent, but for those that can't be; none of them to more than one node."""
+    """Checks that each was sent, except those that can't be, and to at most one node."""
     assert set(statements.names) - set(statements.tasks) == set(NOT_THERE)
     spread = {name: tasks for name, tasks in statements.tasks.items() if not tasks <= {ON_COORDINATOR, 1}}
     assert spread == {}
-    # The queue is on the coordinator alone; what is searched isn't.
+    # Only the queue is on the coordinator; the tables for search aren't.
     assert statements.tasks["ingest.claim"] == {ON_COORDINATOR}
     for name in ("search.walk", "search.nearest_chunks", "search.get_chunks", "search.item_chunks", "lexical.weights"):
         assert statements.tasks[name] == {1}, name
@@ -316,8 +316,8 @@ def check(statements: ExplainedStatements) -> None:
         assert statements.tasks[name] == {1}, name
 
 
-async def test_what_is_missing_and_what_asks_several_nodes_is_noticed(citus_database: Database) -> None:
-    """What the test above relies on."""
+async def test_missing_statements_and_statements_for_several_nodes_are_noticed(citus_database: Database) -> None:
+    """Tests the check that the test above relies on."""
     everywhere = "SELECT count(*) AS everywhere FROM corpus.documents"
     with explained({"content": FILES["content"]}) as statements:
         statements.names["everywhere"] = re.compile(re.escape(everywhere))

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode in front of a cluster's coordinator: each role's callers share one connection."""
+"""PgBouncer in transaction mode before a cluster's coordinator: all callers of a role share one connection."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ pytestmark = pytest.mark.system(program="pgbouncer", package="pgbouncer")
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """A database whose services come by the pooler; the owner doesn't."""
+    """A database that services reach through the pooler, and the owner directly."""
 
     database: Database
     pooled: PooledDatabase
 
     def dsn(self, role: str) -> str:
-        """Connection string of a role."""
+        """Returns a role's connection string."""
         return (self.database if role == "postgres" else self.pooled).dsn(role)
 
 
-async def test_searches_of_several_callers_at_once_find_what_they_find_without_it(
+async def test_parallel_searches_find_the_same_with_and_without_it(
     citus_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(citus_database.owner_dsn)
@@ -62,10 +62,10 @@ async def test_documents_are_uploaded_claimed_and_published(
             assert [(row["org_id"], row["n"]) for row in orgs] == [("acme", 9), ("other", 9)]
 
 
-async def test_who_listens_is_not_told_and_harms_nobody(
+async def test_listeners_are_not_notified_and_harm_nobody(
     citus_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Notifications need a connection of one's own: by the pooler a worker finds jobs when it asks again."""
+    """Notifications need a dedicated connection: behind the pooler, a worker finds jobs by polling."""
     prepare_nothing(monkeypatch)
     with pgbouncer(citus_database) as pooled:
         async with IngestHarness.open(Pooled(citus_database, pooled)) as harness:

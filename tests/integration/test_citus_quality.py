@@ -1,4 +1,4 @@
-"""SciFact's questions find on a cluster what they find on one Postgres: the same ids, scores, recall and nDCG."""
+"""SciFact's questions have the same results on a cluster and on one Postgres: ids, scores, recall and nDCG."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from proof_scale import PrintTable, ProofScale
 
 SPACE = Space("hashed-words", "r1", DIMENSIONS)
-EACH = 25
-"""Texts of a document, each a chunk."""
+TEXTS_PER_DOCUMENT = 25
+"""Texts per document; each is a chunk."""
 MEASURES = ("R@10", "nDCG@10")
 WAYS = {
     "exact": SearchTuning(),
     "by the indexes": SearchTuning(exact_chunks=0, exact_chunks_per_candidate=0, lexical_scan_chunks=0),
 }
 Ranking = list[tuple[int, float, float, float]]
-"""Chunks with their scores, best first: for the rank, of the vector, of the words."""
+"""Chunk ids, best first, each with rank score, vector score and lexical score."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """Texts, questions, and which texts answer which question."""
+class JudgedTexts:
+    """Texts, questions, and the texts that answer each question."""
 
     texts: list[str]
     questions: dict[str, str]
     relevant: dict[str, set[int]]
-    """Places of texts, by question."""
+    """Indexes of texts by question."""
 
 
 @pytest.fixture(scope="module")
-def judged(shared_data: Path, proof: ProofScale) -> Judged:
-    """Questions with all texts that answer them, and others until there are enough."""
+def judged(shared_data: Path, proof: ProofScale) -> JudgedTexts:
+    """Questions with all texts that answer them, filled up with other texts."""
     folder = shared_data / "retrieval-scifact"
     rows = [json.loads(line) for line in gzip.decompress((folder / "corpus.jsonl.gz").read_bytes()).splitlines()]
     grades: dict[str, set[str]] = {}
@@ -72,15 +72,15 @@ def judged(shared_data: Path, proof: ProofScale) -> Judged:
         str(row["_id"]): str(row["text"])
         for row in map(json.loads, (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines())
     }
-    return Judged(
+    return JudgedTexts(
         [f"{row['title']} {row['text']}" for row in rows],
         {question: texts[question] for question in asked},
         {question: {places[text] for text in answers} for question, answers in asked.items()},
     )
 
 
-def draw_the_same_ids(source: Database, target: Database) -> None:
-    """Ids are drawn by a key of each database's own, which decides about the order of equal scores."""
+def share_id_key(source: Database, target: Database) -> None:
+    """Gives both databases the same key for ids, which decide the order of equal scores."""
     with psycopg.connect(source.owner_dsn) as connection:
         row = connection.execute("SELECT pg_get_functiondef('corpus.hidden_id(regclass)'::regprocedure)").fetchone()
     assert row is not None
@@ -89,12 +89,12 @@ def draw_the_same_ids(source: Database, target: Database) -> None:
 
 
 async def put(database: Database, texts: Sequence[str]) -> dict[int, int]:
-    """Uploads, claims and publishes the texts; returns their places by the ids of their chunks."""
+    """Uploads, claims and publishes the texts; returns their indexes by chunk id."""
     places: dict[int, int] = {}
     async with IngestHarness.open(database) as harness:
         worker = harness.worker
-        for start in range(0, len(texts), EACH):
-            part = texts[start : start + EACH]
+        for start in range(0, len(texts), TEXTS_PER_DOCUMENT):
+            part = texts[start : start + TEXTS_PER_DOCUMENT]
             document_id = await harness.upload(f"{start}.txt", "\n".join(part))
             job = await worker.claim("ingest", worker="test", lease_seconds=600)
             assert job is not None
@@ -127,7 +127,7 @@ def chunk(index: int, text: str) -> Chunk:
 
 
 async def ask(database: Database, questions: Mapping[str, str]) -> dict[str, dict[str, Ranking]]:
-    """What each mode finds for each question, in each way."""
+    """Returns the rankings of each mode and way by question."""
     results: dict[str, dict[str, Ranking]] = {}
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)
     async with pool:
@@ -141,14 +141,14 @@ async def ask(database: Database, questions: Mapping[str, str]) -> dict[str, dic
                     )
                     response = await retrieval.search(ACME, query)
                     rankings[key] = [
-                        (each.chunk.chunk_id, each.rank_score, each.score, each.lexical_score)
-                        for each in response.results
+                        (result.chunk.chunk_id, result.rank_score, result.score, result.lexical_score)
+                        for result in response.results
                     ]
     return results
 
 
 def measure(rankings: dict[str, Ranking], places: Mapping[int, int], relevant: dict[str, set[int]]) -> dict[str, float]:
-    """Means over all questions."""
+    """Returns the measures' means over all questions."""
     qrels = [
         ir_measures.Qrel(question, str(place), 1) for question, answers in relevant.items() for place in sorted(answers)
     ]
@@ -164,22 +164,22 @@ def measure(rankings: dict[str, Ranking], places: Mapping[int, int], relevant: d
 
 
 @pytest.mark.timeout(1800)
-async def test_quality_is_that_of_one_postgres(
-    plain_database: Database, citus_database: Database, judged: Judged, print_table: PrintTable
+async def test_quality_is_the_same_as_on_one_postgres(
+    plain_database: Database, citus_database: Database, judged: JudgedTexts, print_table: PrintTable
 ) -> None:
-    draw_the_same_ids(plain_database, citus_database)
+    share_id_key(plain_database, citus_database)
     places = await put(plain_database, judged.texts)
     assert await put(citus_database, judged.texts) == places
     plain = await ask(plain_database, judged.questions)
     spread = await ask(citus_database, judged.questions)
     rows: list[tuple[str, ...]] = []
     for name in plain:
-        expected, measured = (measure(each[name], places, judged.relevant) for each in (plain, spread))
+        expected, measured = (measure(rankings[name], places, judged.relevant) for rankings in (plain, spread))
         rows.append((name, *(f"{values[key]:.4f}" for key in MEASURES for values in (expected, measured))))
         if "exact" in name:
             assert spread[name] == plain[name], name
         for key in MEASURES:
             assert measured[key] == pytest.approx(expected[key], abs=0 if "exact" in name else 0.01), (name, key)
-            assert expected[key] > 0.3, (name, key)  # or nothing was shown
+            assert expected[key] > 0.3, (name, key)  # lower values would prove nothing
     headings = ("search", *(f"{key}, {where}" for key in MEASURES for where in ("one Postgres", "cluster")))
     print_table(f"SciFact, {len(judged.texts)} texts, {len(judged.questions)} questions", headings, rows)

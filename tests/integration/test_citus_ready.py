@@ -1,6 +1,6 @@
-"""Everything could be distributed by organisation: org_id leads every key, reference, policy and join.
+"""Everything can be distributed by organisation: org_id leads every key, reference, policy and join.
 
-What doesn't is listed here, with the reason. A table without org_id would be a reference table, copied to every node.
+Exceptions are listed here with their reasons. A table without org_id would be a reference table, copied to every node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNIQUE_WITHOUT = {
     "chat.sessions_previous_hash": "the same, for the cookie that it had before",
 }
 POLICIES_WITHOUT = {
-    # Of functions that run as the owner, each for one purpose; no service connects as the owner.
+    # For functions that run as the owner, each for one purpose; no service connects as the owner.
     "chat.api_keys owner_touches_all": "notes a key's use",
     "chat.api_keys owner_reads_all": "finds a key by its hash",
     "chat.audit_blocks owner_appends_all": "adds a block to a process's chain",
@@ -63,7 +63,7 @@ POLICIES_WITHOUT = {
     "ledger.budgets owner_charges_all": "the same",
     "ledger.calls owner_reads_all": "the same",
     "ledger.calls owner_settles_all": "the same",
-    # The worker's look over all organisations: these tables would stay on one node, or be asked on each.
+    # For the worker's queries over all organisations: these tables would be on one node, or be queried on each.
     "corpus.backfill_checks worker_reads_all": "which organisation is due",
     "corpus.backfill_checks worker_takes_all": "takes it",
     "corpus.ingest_shares worker_reads_all": "whose turn it is",
@@ -173,11 +173,11 @@ def test_every_policy_compares_org_id(database: Database) -> None:
         " AND coalesce(p.with_check, p.qual) LIKE '%org_id = current_setting(''citewire.org_id''%'"
         " FROM pg_policies p JOIN pg_namespace n ON n.nspname = p.schemaname"
         " JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid"
-        " WHERE {ours} AND p.permissive = 'PERMISSIVE'",  # restrictive ones only take away from these
+        " WHERE {ours} AND p.permissive = 'PERMISSIVE'",  # restrictive ones only narrow these
     )
     without = {f"{table} {policy}" for table, policy, compares in policies if not compares}
     assert without == set(POLICIES_WITHOUT)
-    # And every tenant's table has one that does.
+    # And every tenant's table has such a policy.
     tables = ask(
         database.owner_dsn,
         "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -196,10 +196,10 @@ def named_queries() -> dict[str, str]:
 
 
 def unbound_tables(text: str) -> set[str]:
-    """Tenants' tables in a query that no org_id is compared for, by the name that the query gives them."""
+    """Returns tenants' tables in a query without a comparison of their org_id, by their name in the query."""
     unbound = {table for table, columns in _INSERTED.findall(text) if "org_id" not in re.split(r"[\s,]+", columns)}
     for table, alias in (*_READ.findall(text), *_READ_VECTORS.findall(text)):
-        # A table without another name is compared by the bare column.
+        # A table without an alias may use the bare column.
         bound = rf"\b{alias}\.org_id\b" if alias else r"(?<!\.)\borg_id\b"
         if table not in REFERENCE_TABLES and not re.search(bound, text):
             unbound.add(alias or table)
@@ -241,5 +241,5 @@ def test_no_query_file_is_forgotten() -> None:
         ("SELECT 1 FROM corpus.spaces", set[str]()),
     ],
 )
-def test_unbound_tables_are_seen(text: str, unbound: set[str]) -> None:
+def test_unbound_tables_are_found(text: str, unbound: set[str]) -> None:
     assert unbound_tables(text) == unbound

@@ -1,4 +1,4 @@
-"""A cluster is backed up while others write, and restored as a whole to one point, beside the one that goes on."""
+"""Backs up a cluster during writes and restores it to one point, beside the original, which keeps running."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LABEL, POINT = "20261124T020000Z", "20261124T020000Z"
 WRITERS = (ACME, Tenant("other", "bob", "free"), Tenant("third", "eve", "free"), Tenant("fourth", "max", "free"))
 WHO_WRITES = [tenant.org_id for tenant in WRITERS]
-"""They have nothing in the database before."""
+"""They have nothing in the database at first."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def backup(citus_archive: Path) -> Iterator[Backup]:
 
 @pytest.fixture(scope="module")
 def library(backup: Backup) -> Database:
-    """A database of the cluster that archives its log."""
+    """A database of a cluster that archives its log."""
     backup.cluster.create_database("library")
     database = Database("library", backup.cluster.coordinator)
     asyncio.run(
@@ -57,7 +57,7 @@ def library(backup: Backup) -> Database:
 
 @dataclass
 class Uploads:
-    """Documents that organisations upload one after the other, as the services do, with when each began and ended."""
+    """Documents that organisations upload one after another, as services do, with their start and end times."""
 
     began: dict[int, float] = field(default_factory=dict[int, float])
     acknowledged: dict[int, float] = field(default_factory=dict[int, float])
@@ -76,20 +76,20 @@ class Uploads:
     async def _upload(self, harness: IngestHarness, tenant: Tenant) -> None:
         while True:
             began = time.monotonic()
-            # What is cut off at the end is neither told as acknowledged nor as never begun.
+            # An upload that is cancelled at the end counts neither as acknowledged nor as never begun.
             document_id = await harness.upload("a.txt", f"text of {tenant.org_id} at {began}", tenant=tenant)
             now = time.monotonic()
             self.began[document_id], self.acknowledged[document_id] = began, now
             self.longest = max(self.longest, now - began)
 
-    async def more(self, count: int) -> None:
-        """Waits until so many more were acknowledged."""
+    async def wait_for_more(self, count: int) -> None:
+        """Waits until `count` more were acknowledged."""
         enough = len(self.acknowledged) + count
         await wait_until(lambda: len(self.acknowledged) >= enough, seconds=60)
 
 
 def hash_organisations(dsn: str) -> Mapping[tuple[str, str], tuple[int, int]]:
-    """Rows and a hash over all rows, of each distributed table and organisation."""
+    """Returns the number of rows and a hash over them, by organisation and distributed table."""
     hashes: dict[tuple[str, str], tuple[int, int]] = {}
     with psycopg.connect(dsn) as connection:
         tables = connection.execute(
@@ -105,7 +105,7 @@ def hash_organisations(dsn: str) -> Mapping[tuple[str, str], tuple[int, int]]:
     return hashes
 
 
-def of_quiet(hashes: Mapping[tuple[str, str], tuple[int, int]]) -> dict[tuple[str, str], tuple[int, int]]:
+def quiet_hashes(hashes: Mapping[tuple[str, str], tuple[int, int]]) -> dict[tuple[str, str], tuple[int, int]]:
     return {key: value for key, value in hashes.items() if key[0] not in WHO_WRITES}
 
 
@@ -115,7 +115,7 @@ def documents(dsn: str) -> set[int]:
         return {row[0] for row in connection.execute(query, (WHO_WRITES,)).fetchall()}
 
 
-def queued(dsn: str) -> set[int]:
+def queued_documents(dsn: str) -> set[int]:
     with psycopg.connect(dsn) as connection:
         return {row[0] for row in connection.execute("SELECT document_id FROM corpus.ingest_jobs").fetchall()}
 
@@ -125,40 +125,40 @@ async def test_everything_before_the_point_is_restored_and_nothing_after_it(
 ) -> None:
     count = proof.pick(scaled_down=20, full=500)
     uploads = Uploads()
-    quiet = of_quiet(hash_organisations(library.owner_dsn))
+    quiet = quiet_hashes(hash_organisations(library.owner_dsn))
     expected = await search(library.dsn("citewire_corpus"))
     assert {org for org, _ in quiet} == set(ORGS)
     async with IngestHarness.open(library) as harness, uploads.running(harness):
-        await uploads.more(count)
+        await uploads.wait_for_more(count)
         await asyncio.to_thread(backup.take, LABEL)
-        await uploads.more(count)
+        await uploads.wait_for_more(count)
         async with Cluster.open(library.owner_dsn, print) as cluster:
             called = time.monotonic()
             point = await make_restore_point(cluster, POINT, {})
             returned = time.monotonic()
-        await uploads.more(count)
+        await uploads.wait_for_more(count)
         with psycopg.connect(library.owner_dsn) as connection:
             connection.execute("DELETE FROM corpus.documents WHERE org_id = %s", (ORGS[0],))
     before = {document for document, at in uploads.acknowledged.items() if at < called}
     after = {document for document, at in uploads.began.items() if at > returned}
     assert len(before) >= 2 * count
-    assert len(after) >= count - len(WRITERS)  # each may have been in one when the point was made
+    assert len(after) >= count - len(WRITERS)  # each may have been in the middle of one at the point
     now = hash_organisations(library.owner_dsn)
     began = time.monotonic()
     with restored_servers(backup, LABEL, POINT) as servers:
-        restored = await whole(servers, backup)
+        restored = await connect_restored(servers, backup)
         took = time.monotonic() - began
         there = documents(restored.owner_dsn)
         assert before <= there
         assert not there & after
-        # Each document with its job: what is on a node and what is in the coordinator's queue are of one point.
-        assert queued(restored.owner_dsn) == there
-        assert of_quiet(hash_organisations(restored.owner_dsn)) == quiet
+        # Each document has its job: the nodes and the coordinator's queue are of the same point.
+        assert queued_documents(restored.owner_dsn) == there
+        assert quiet_hashes(hash_organisations(restored.owner_dsn)) == quiet
         assert await search(restored.dsn("citewire_corpus")) == expected
         async with IngestHarness.open(restored) as harness:
             assert await harness.worker.claim("ingest", worker="test", lease_seconds=60) is not None
             assert await harness.upload("b.txt", "text") not in there
-    # The restored servers knew those that were backed up by name, and changed nothing there.
+    # The restored servers still had the original servers' names, but changed nothing there.
     assert hash_organisations(library.owner_dsn) == now
     print_table(
         "A cluster restored to one point, backed up while four organisations upload",
@@ -185,8 +185,8 @@ async def test_everything_before_the_point_is_restored_and_nothing_after_it(
     )
 
 
-async def whole(servers: Sequence[EmbeddedPostgres], backup: Backup) -> Database:
-    """Waits until each restored server takes writes, and tells the coordinator where they are."""
+async def connect_restored(servers: Sequence[EmbeddedPostgres], backup: Backup) -> Database:
+    """Waits until each restored server accepts writes, and gives the coordinator their addresses."""
     for server in servers:
 
         def takes_writes(server: EmbeddedPostgres = server) -> bool:
@@ -214,8 +214,8 @@ async def whole(servers: Sequence[EmbeddedPostgres], backup: Backup) -> Database
     return database
 
 
-async def test_a_point_waits_for_who_is_between_a_node_and_the_queue(backup: Backup, library: Database) -> None:
-    """Such a transaction commits on the node first: a point in between would have its document without a job."""
+async def test_a_point_waits_for_transactions_between_a_node_and_the_queue(backup: Backup, library: Database) -> None:
+    """Such a transaction commits on the node first: a point in between would have the document without its job."""
     async with IngestHarness.open(library) as harness, Cluster.open(library.owner_dsn, print) as cluster:
         async with (
             await psycopg.AsyncConnection.connect(library.owner_dsn) as connection,
@@ -228,18 +228,18 @@ async def test_a_point_waits_for_who_is_between_a_node_and_the_queue(backup: Bac
             making = asyncio.create_task(make_restore_point(cluster, "between", {}))
             waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'corpus.ingest_jobs'::regclass"
 
-            async def waited() -> bool:
+            async def is_waiting() -> bool:
                 return bool(await harness.rows(waits))
 
-            await wait_until(waited)
-            # It gives way, and others go on.
+            await wait_until(is_waiting)
+            # While waiting, it lets others continue.
             async with asyncio.timeout(BUSY_SECONDS):
                 await harness.upload("c.txt", "text")
             assert not making.done()
         assert (await making).name == "between"
 
 
-async def test_a_point_that_would_not_be_restored_is_refused(backup: Backup, library: Database) -> None:
+async def test_a_point_that_could_not_be_restored_is_refused(backup: Backup, library: Database) -> None:
     worker = backup.cluster.workers[1]
     with psycopg.connect(worker.dsn()) as connection:
         working = connection.execute("SELECT current_setting('archive_command')").fetchone()
@@ -259,32 +259,32 @@ async def test_a_point_that_would_not_be_restored_is_refused(backup: Backup, lib
             await readdress(cluster, {NodeAddress("/nowhere", 5432): NodeAddress("/elsewhere", 5432)})
         try:
             archive("")
-            await archives(cluster, ["on", "on", "off"])
+            await wait_for_archives(cluster, ["on", "on", "off"])
             with pytest.raises(ClusterError, match=f"{worker.socket_dir}:5432 doesn't archive its log"):
                 await make_restore_point(cluster, "p", {})
-            # An archive that is full or away is told, as the point can't be restored yet.
+            # A full or unreachable archive is reported, as the point can't be restored yet.
             archive("false")
             late = f"{worker.socket_dir}:5432: the point exists, but the required"
             with pytest.raises(ClusterError, match=late):
                 await make_restore_point(cluster, "late", {}, wait_seconds=2)
-            await archives(cluster, ["on", "on", "fails"])
+            await wait_for_archives(cluster, ["on", "on", "fails"])
         finally:
             archive(working[0])
         assert (await make_restore_point(cluster, "on-time", {})).pause < BUSY_SECONDS
 
 
-async def archives(cluster: Cluster, expected: list[str]) -> None:
-    """Waits until the nodes' status has it: a changed setting reaches a session when it asks next."""
+async def wait_for_archives(cluster: Cluster, expected: list[str]) -> None:
+    """Waits until the nodes' status shows these archives: a session sees a changed setting at its next query."""
 
-    async def are() -> bool:
+    async def has_changed() -> bool:
         return [node.archive for node in (await read_status(cluster)).nodes] == expected
 
-    await wait_until(are)
+    await wait_until(has_changed)
 
 
-def test_old_base_backups_go_and_the_log_before_the_oldest_that_stays(backup: Backup, library: Database) -> None:
+def test_old_base_backups_are_deleted_with_their_log(backup: Backup, library: Database) -> None:
     assert library.name == "library"
-    if not (backup.folder / "coordinator" / "base" / LABEL).exists():  # the test above has taken it
+    if not (backup.folder / "coordinator" / "base" / LABEL).exists():  # the test above may have made it
         backup.take(LABEL)
     backup.take("20261126T020000Z", keep=1)
     for name, _ in backup.named():
@@ -293,4 +293,4 @@ def test_old_base_backups_go_and_the_log_before_the_oldest_that_stays(backup: Ba
         stated = (folder / "base" / "20261126T020000Z" / "backup_label").read_text()
         log = sorted(path.name for path in (folder / "wal").iterdir() if len(path.name) == 24)
         assert f"(file {log[0]})" in stated.splitlines()[0]
-        assert log[0] > f"{1:08X}{0:08X}{1:08X}"  # where each server's log began
+        assert log[0] > f"{1:08X}{0:08X}{1:08X}"  # each server's log began there

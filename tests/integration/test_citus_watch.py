@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from databases import Database
 
 Samples = Mapping[str, Mapping[str, float]]
-"""By series, and in it by node; "" for what is of the whole."""
+"""Values by series and node; "" stands for the whole cluster."""
 
 
 @pytest.fixture(scope="module")
-def filled(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
+def filled_database(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
     for database in temporary_database(citus_cluster, citus_template):
         fill(database.owner_dsn)
         yield database
@@ -53,7 +53,7 @@ class Watch:
     port: int
 
     def labels(self) -> dict[str, list[dict[str, str]]]:
-        """The labels of every sample, by series, as a Prometheus keeps them."""
+        """Returns the labels of every sample by series, as a Prometheus stores them."""
         series: dict[str, list[dict[str, str]]] = defaultdict(list)
         for family in text_string_to_metric_families(self._text()):
             for sample in family.samples:
@@ -61,7 +61,7 @@ class Watch:
         return series
 
     def samples(self) -> Samples:
-        """What it serves now."""
+        """Returns the samples that it serves now."""
         samples: dict[str, dict[str, float]] = {name: {} for name in NAMES}
         for family in text_string_to_metric_families(self._text()):
             for sample in family.samples:
@@ -70,7 +70,7 @@ class Watch:
         return samples
 
     def is_watching(self) -> bool:
-        """Whether it has looked with success."""
+        """Whether its last check was successful."""
         try:
             return self.samples()["citewire_cluster_up"][""] == 1
         except httpx.TransportError:
@@ -116,10 +116,12 @@ def name(server: EmbeddedPostgres) -> str:
     return f"{server.socket_dir}:5432"
 
 
-async def test_each_node_is_told_with_what_it_holds_and_lacks(citus_cluster: CitusCluster, filled: Database) -> None:
+async def test_each_node_is_reported_with_its_contents_and_problems(
+    citus_cluster: CitusCluster, filled_database: Database
+) -> None:
     nodes = {name(server) for server in citus_cluster.servers}
     first, second = citus_cluster.workers
-    with watching(filled.owner_dsn) as watch:
+    with watching(filled_database.owner_dsn) as watch:
         await wait_until(watch.is_watching)
         samples = watch.samples()
         for series in ("up", "shard_groups", "organisations", "chunks", "standbys", "stuck_transactions", "durable"):
@@ -130,7 +132,7 @@ async def test_each_node_is_told_with_what_it_holds_and_lacks(citus_cluster: Cit
         assert samples["citewire_cluster_largest_organisation_chunks"] == {"": 60}
         assert samples["citewire_cluster_skew"][""] >= 1
         assert samples["citewire_cluster_moves"] == {"": 0}
-        assert samples["citewire_cluster_node_archive_fails"] == {}  # nothing is archived here
+        assert samples["citewire_cluster_node_archive_fails"] == {}  # this cluster archives nothing
         assert samples["citewire_cluster_node_standby_behind_bytes"] == {}
 
         with standby_of(first, citus_cluster.archive):
@@ -140,11 +142,11 @@ async def test_each_node_is_told_with_what_it_holds_and_lacks(citus_cluster: Cit
             _check_expressions(watch)
         await wait_until(lambda: watch.samples()[standbys][name(first)] == 0)
 
-        setting = sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(filled.name))
+        setting = sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(filled_database.name))
         second.execute(setting)
         durable = "citewire_cluster_node_durable"
         await wait_until(lambda: watch.samples()[durable] == {node: float(node != name(second)) for node in nodes})
-        second.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(filled.name)))
+        second.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(filled_database.name)))
 
         second.kill()
         try:
@@ -158,9 +160,9 @@ async def test_each_node_is_told_with_what_it_holds_and_lacks(citus_cluster: Cit
 
 
 def _check_expressions(watch: Watch) -> None:
-    """What rules and the dashboard ask of a cluster is there, with the labels that they group by."""
+    """Checks that the series of the rules and the dashboard exist, with the labels that they group by."""
     series = watch.labels()
-    # Of these a cluster that archives nothing has none: test_citus_restore.py has a status with it.
+    # A cluster that archives nothing has none of these; test_citus_restore.py covers archives.
     series["citewire_cluster_node_archive_fails"] = series["citewire_cluster_node_up"]
     asked = [
         (expression.where, selector)
@@ -173,9 +175,9 @@ def _check_expressions(watch: Watch) -> None:
             if complaint(selector, series)] == []  # fmt: skip
 
 
-async def test_a_coordinator_that_is_away_is_told_and_waited_for(filled: Database) -> None:
-    coordinator = filled.server
-    with watching(filled.owner_dsn) as watch:
+async def test_an_unreachable_coordinator_is_reported_and_retried(filled_database: Database) -> None:
+    coordinator = filled_database.server
+    with watching(filled_database.owner_dsn) as watch:
         await wait_until(watch.is_watching)
         coordinator.kill()
         try:
@@ -184,5 +186,5 @@ async def test_a_coordinator_that_is_away_is_told_and_waited_for(filled: Databas
         finally:
             coordinator.start()
         await wait_until(watch.is_watching)
-    with psycopg.connect(filled.owner_dsn) as connection:
+    with psycopg.connect(filled_database.owner_dsn) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -1,4 +1,4 @@
-"""The migrations of schema corpus: again, at the same time, and on a server where the roles exist."""
+"""The migrations of schema corpus: repeated, concurrent, and on a server with existing roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from databases import Database
 
 
-def applied(database: Database) -> list[str]:
+def applied_migrations(database: Database) -> list[str]:
     with psycopg.connect(database.owner_dsn) as connection:
         return [row[0] for row in connection.execute("SELECT file FROM corpus.schema_migrations ORDER BY 1")]
 
@@ -31,14 +31,14 @@ async def test_they_are_applied_once(empty_database: Database) -> None:
     files = [migration.file for migration in read_migrations("citewire_retriever")]
     assert await run(empty_database) == files
     assert await run(empty_database) == []
-    assert applied(empty_database) == files
+    assert applied_migrations(empty_database) == files
 
 
-async def test_several_at_once_apply_them_once(empty_database: Database) -> None:
+async def test_several_tasks_at_once_apply_them_once(empty_database: Database) -> None:
     done = await asyncio.gather(*(run(empty_database) for _ in range(4)))
     files = [migration.file for migration in read_migrations("citewire_retriever")]
     assert sorted(file for part in done for file in part) == files
-    assert applied(empty_database) == files
+    assert applied_migrations(empty_database) == files
 
 
 def test_several_processes_at_once_apply_them_once(empty_database: Database) -> None:
@@ -46,7 +46,7 @@ def test_several_processes_at_once_apply_them_once(empty_database: Database) -> 
     command = [sys.executable, "-m", "citewire_retriever", "migrate"]
     running = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [process.wait(60) for process in running] == [0, 0]
-    assert applied(empty_database) == [migration.file for migration in read_migrations("citewire_retriever")]
+    assert applied_migrations(empty_database) == [migration.file for migration in read_migrations("citewire_retriever")]
 
 
 def test_a_missing_setting_is_named() -> None:
@@ -56,7 +56,7 @@ def test_a_missing_setting_is_named() -> None:
     assert "CITEWIRE_RETRIEVER_MIGRATE_DSN: is required" in done.stderr
 
 
-async def test_a_role_that_steps_around_security_is_refused(empty_database: Database) -> None:
+async def test_a_role_that_bypasses_security_is_refused(empty_database: Database) -> None:
     with psycopg.connect(empty_database.owner_dsn, autocommit=True) as connection:
         if connection.execute("SELECT FROM pg_roles WHERE rolname = 'citewire_worker'").fetchone() is None:
             connection.execute("CREATE ROLE citewire_worker LOGIN")
@@ -68,7 +68,7 @@ async def test_a_role_that_steps_around_security_is_refused(empty_database: Data
             connection.execute("ALTER ROLE citewire_worker NOBYPASSRLS")
 
 
-async def test_a_space_is_made_once_by_any_number_of_workers(empty_database: Database) -> None:
+async def test_any_number_of_workers_create_a_space_once(empty_database: Database) -> None:
     await run(empty_database)
 
     async def ensure() -> int:
@@ -93,8 +93,8 @@ async def test_a_space_is_made_once_by_any_number_of_workers(empty_database: Dat
     ]  # primary key, (org, document, version) and graph on each partition
 
 
-async def test_an_owner_whom_the_policies_bind_applies_them(empty_database: Database) -> None:
-    """In production the owner is no superuser; what runs as the owner still finds a tenant's rows, and only those."""
+async def test_an_owner_that_is_bound_by_policies_applies_them(empty_database: Database) -> None:
+    """In production the owner isn't a superuser; what runs as the owner sees exactly a tenant's rows."""
     with psycopg.connect(empty_database.owner_dsn, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
         if connection.execute("SELECT FROM pg_roles WHERE rolname = 'plain_owner'").fetchone() is None:
@@ -113,5 +113,5 @@ async def test_an_owner_whom_the_policies_bind_applies_them(empty_database: Data
 
 
 def name_of(connection: psycopg.Connection) -> str:
-    """The database's name."""
+    """Returns the database's name."""
     return connection.info.dbname

@@ -1,4 +1,4 @@
-"""The database of docs/how-to/deploy.md: an administrator makes extension and roles, the owner has no powers."""
+"""The database of docs/how-to/deploy.md: an administrator creates extension and roles, the owner is unprivileged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def deployed(empty_database: Database) -> Iterator[Database]:
         admin.execute(sql.SQL("ALTER DATABASE {} OWNER TO postgres").format(sql.Identifier(empty_database.name)))
 
 
-def test_its_owner_needs_no_powers_and_its_roles_do_their_work(deployed: Database) -> None:
+def test_the_owner_needs_no_privileges_and_the_roles_work(deployed: Database) -> None:
     with psycopg.connect(deployed.dsn("citewire_worker")) as worker:
         space = worker.execute("SELECT corpus.ensure_space('model', 'revision', 3)").fetchone()
         assert space is not None
@@ -59,7 +59,7 @@ def test_its_owner_needs_no_powers_and_its_roles_do_their_work(deployed: Databas
         corpus.execute("SELECT set_config('citewire.org_id', 'acme', true)")
         corpus.execute("INSERT INTO corpus.collections (org_id, name) VALUES ('acme', 'default')")
         corpus.commit()
-        assert corpus.execute("SELECT count(*) FROM corpus.collections").fetchone() == (0,)  # no tenant is set now
+        assert corpus.execute("SELECT count(*) FROM corpus.collections").fetchone() == (0,)  # no tenant is set
     for role in APPLICATION:
         with psycopg.connect(deployed.dsn(role), autocommit=True) as connection:
             for schema in ("corpus", "chat", "ledger", "public"):

@@ -1,4 +1,4 @@
-"""Documents go when their organisation's time for them is over, with what answers say of them; no others do."""
+"""Documents are deleted after their organisation's retention time, with answers from them; no others are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def sweep(office: Office) -> None:
     await Retention(services.retention.pool, services.trail, services.eraser.erase_old).sweep()
 
 
-async def test_old_documents_go_with_what_answers_say_of_them_and_others_stay(office: Office) -> None:
+async def test_old_documents_are_deleted_with_answers_from_them(office: Office) -> None:
     for title in ("second old", "renewed", "young"):
         article = {"type": "article", "title": title, "content": title}
         assert (await office.call("ada", "POST", "/v1/documents", json=article)).status_code == 202
@@ -44,7 +44,7 @@ async def test_old_documents_go_with_what_answers_say_of_them_and_others_stay(of
             "'document_id', (SELECT document_id FROM corpus.documents WHERE owner = 'bob.zeisig'))))"
             " WHERE role = 'assistant'"
         )
-    await sweep(office)  # without a policy nothing goes
+    await sweep(office)  # without a policy, nothing is deleted
     titles = "SELECT title FROM corpus.documents ORDER BY title"
     assert len(rows(office.database, titles)) == 6
     policy = await office.call("ada", "PUT", "/v1/admin/retention", json={"document_days": 30})
@@ -63,12 +63,12 @@ async def test_old_documents_go_with_what_answers_say_of_them_and_others_stay(of
     assert [event["objects"] for event in events.json()["events"]] == [["documents:2"]]
 
 
-async def test_expired_documents_go_after_their_days(office: Office) -> None:
+async def test_expired_documents_are_deleted_after_the_set_days(office: Office) -> None:
     for title, ended in (("long ago", "2020-01-31"), ("today", "2099-01-31"), ("for good", None)):
         article = {"type": "article", "title": title, "content": title, "valid_until": ended}
         assert (await office.call("ada", "POST", "/v1/documents", json=article)).status_code == 202
     titles = "SELECT title FROM corpus.documents WHERE title IN ('long ago', 'today', 'for good') ORDER BY title"
-    await sweep(office)  # without a policy nothing goes
+    await sweep(office)  # without a policy, nothing is deleted
     assert len(rows(office.database, titles)) == 3
     policy = await office.call("ada", "PUT", "/v1/admin/retention", json={"expired_document_days": 7})
     assert policy.json() == {"conversation_days": None, "document_days": None, "expired_document_days": 7}
@@ -81,7 +81,7 @@ async def test_expired_documents_go_after_their_days(office: Office) -> None:
 
 
 async def test_who_may_erase_by_age(office: Office) -> None:
-    """A retriever that is asked by a member, or for no days at all, erases nothing."""
+    """The retriever erases nothing for a member, or without a number of days."""
     bob = await office.call("ada", "PUT", "/v1/admin/users/bob.zeisig/role", json={"role": "editor"})
     assert bob.is_success
     refused = await office.call("bob.zeisig", "PUT", "/v1/admin/retention", json={"document_days": 1})

@@ -1,4 +1,4 @@
-"""The labels of a library: a table that stays what it would be if it were counted anew, read by how labels begin."""
+"""The table of a library's labels: its counts stay correct through every change, and prefixes are looked up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def labels(kind: str, tags: list[str]) -> dict[str, object]:
     return {"metadata": {"entity_type": kind, "category": ["no", "text"]} if kind else {}, "tags": tags}
 
 
-def kept_values(database: Database) -> Counter[tuple[str, str, str, str]]:
+def stored_values(database: Database) -> Counter[tuple[str, str, str, str]]:
     with psycopg.connect(database.owner_dsn) as connection:
         return Counter(
             {
@@ -64,7 +64,7 @@ def test_labels_are_counted_with_every_change(database: Database) -> None:
             org, owner = chance.choice(("acme", "other")), chance.choice(("user", "bob"))
             document_id, _ = rows.add(NewDocument(org, VECTORS, owner=owner, live=number % 5 > 0, **fields))  # type: ignore[arg-type] # fields of two types
             documents.append(document_id)
-        assert kept_values(database) == fresh_values(database)
+        assert stored_values(database) == fresh_values(database)
         for document_id in documents[::2]:
             fields = labels(chance.choice(KINDS), chance.choices(TAGS, k=2))
             rows.run(
@@ -74,9 +74,9 @@ def test_labels_are_counted_with_every_change(database: Database) -> None:
         rows.run("UPDATE corpus.documents SET live_version = NULL WHERE document_id = %s", (documents[1],))
         rows.run("UPDATE corpus.documents SET owner = 'eve', type = 'article' WHERE document_id = %s", (documents[2],))
         rows.run("DELETE FROM corpus.documents WHERE document_id = ANY(%s)", (documents[30:40],))
-        assert kept_values(database) == fresh_values(database)
+        assert stored_values(database) == fresh_values(database)
         rows.run("DELETE FROM corpus.documents")
-        assert not kept_values(database)
+        assert not stored_values(database)
 
 
 async def test_labels_are_found_by_their_beginnings_and_by_owner(database: Database) -> None:

@@ -53,7 +53,7 @@ async def port_when_ready(child: asyncio.subprocess.Process) -> int:
 
 
 async def end(child: asyncio.subprocess.Process) -> tuple[int, str]:
-    """Exit code and what is left of the log."""
+    """Terminates the process; returns its exit code and the rest of its log."""
     async with asyncio.timeout(START_SECONDS):
         _, log = await child.communicate()
     assert child.returncode is not None
@@ -75,7 +75,7 @@ async def test_it_serves_the_built_in_model_and_ends_on_sigterm() -> None:
     assert [json.loads(line)["event"] for line in log.splitlines()] == ["draining", "stopped"]
 
 
-async def test_a_model_that_is_not_there_ends_it_with_one_clear_line() -> None:
+async def test_a_missing_model_ends_it_with_one_clear_line() -> None:
     async with process(MODEL="no-such-model") as child:
         code, log = await end(child)
     assert code == 1

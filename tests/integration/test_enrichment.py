@@ -1,4 +1,4 @@
-"""Enrichment: the worker has live documents described in the background, and writes what nobody has set."""
+"""Enrichment: the worker has a model describe live documents in the background, and fills in empty fields."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def library(database: HasDsn) -> AsyncIterator[EnrichmentLibrary]:
 
 @asynccontextmanager
 async def settings_with(database: HasDsn, *models: ChatProvider, **changes: object) -> AsyncGenerator[WorkerSettings]:
-    """A worker's settings beside a real embedder and a real generator of these models."""
+    """Settings of a worker with a real embedder and a real generator with these models."""
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(embedder_address(FakeModel(window=WINDOW)))
         generator = await stack.enter_async_context(running_generator(models or None, auth="keys", attempts=1))
@@ -53,7 +53,7 @@ async def settings_with(database: HasDsn, *models: ChatProvider, **changes: obje
         yield worker_settings(database, embedder, generator_target=target, **changes)
 
 
-async def test_what_a_document_lacks_is_filled_after_it_is_searched(
+async def test_missing_fields_are_filled_once_the_document_is_searchable(
     library: EnrichmentLibrary, database: HasDsn
 ) -> None:
     gate = asyncio.Event()
@@ -63,7 +63,7 @@ async def test_what_a_document_lacks_is_filled_after_it_is_searched(
         document = await library.until(document_id, PENDING)
         async with asyncio.timeout(20):
             await model.waiting.wait()
-        # While the model thinks, this one is searched, and the only loop for uploads takes the next.
+        # While the model thinks, this one can be searched, and the only loop for uploads takes the next.
         assert document.status == pb.DOCUMENT_STATUS_READY
         other = await library.save(title="Other")
         await library.until(other, PENDING)
@@ -75,7 +75,7 @@ async def test_what_a_document_lacks_is_filled_after_it_is_searched(
         await library.until_done(other)
 
 
-async def test_a_collection_that_doesnt_want_it_is_left_alone(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_a_collection_without_enrichment_is_left_alone(library: EnrichmentLibrary, database: HasDsn) -> None:
     await library.collections.create(ACME, "plain", enrich=False)
     model = ScriptedChat(answer())
     async with settings_with(database, model) as settings, running_worker(settings):
@@ -89,7 +89,9 @@ async def test_a_collection_that_doesnt_want_it_is_left_alone(library: Enrichmen
     assert len(model.tasks) == 1
 
 
-async def test_no_label_of_a_document_that_fewer_see_is_proposed(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_labels_of_more_restricted_documents_are_not_proposed(
+    library: EnrichmentLibrary, database: HasDsn
+) -> None:
     boss, model = replace(ACME, roles=("owner",)), ScriptedChat(answer(), answer(), answer())
     for name in ("plain", "payroll"):
         await library.collections.create(boss, name, enrich=name == "payroll")
@@ -108,7 +110,7 @@ async def test_no_label_of_a_document_that_fewer_see_is_proposed(library: Enrich
             assert {label for label in ("harbours", "layoffs", "warnings") if label in asked} == proposed
 
 
-async def test_what_a_person_set_stays_and_isnt_asked_for(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_fields_set_by_a_person_stay_and_are_not_requested(library: EnrichmentLibrary, database: HasDsn) -> None:
     model = ScriptedChat(answer())
     async with settings_with(database, model) as settings, running_worker(settings):
         labelled = await library.save(tags=["mine"], metadata={"entity_type": "cafe", "stars": 5, "tags": "theirs"})
@@ -127,12 +129,10 @@ async def test_what_a_person_set_stays_and_isnt_asked_for(library: EnrichmentLib
         full = {"entity_type": "cafe", "category": "drinks", "summary": "Mine."}
         whole = await library.save(tags=["mine"], metadata=full)
         assert await library.until_done(whole) == {**full, "tags": ["mine"]}
-    assert len(model.tasks) == 1, "nothing was to be filled"
+    assert len(model.tasks) == 1, "nothing was missing"
 
 
-async def test_a_change_by_a_person_wins_also_while_the_model_thinks(
-    library: EnrichmentLibrary, database: HasDsn
-) -> None:
+async def test_a_persons_change_wins_even_while_the_model_thinks(library: EnrichmentLibrary, database: HasDsn) -> None:
     gate = asyncio.Event()
     model = ScriptedTurns("scripted", [gate, answer()], [answer(category="drinks", tags=["x"], summary="Another.")])
     async with settings_with(database, model) as settings, running_worker(settings):
@@ -145,7 +145,7 @@ async def test_a_change_by_a_person_wins_also_while_the_model_thinks(
         expected = {"stars": 3, "entity_type": None, "category": "food", "summary": ANSWER["summary"], "tags": ["mine"]}
         assert labels == expected
         assert list((await library.get(document_id)).enrichment.fields) == ["category", "summary"]
-        # A new version is described anew where enrichment wrote, and nowhere else.
+        # A new version updates only the fields that enrichment wrote.
         await library.save("Another text. It is longer.", document_id=document_id)
         labels = await library.until_done(document_id, 2)
         assert labels == {**expected, "category": "drinks", "summary": "Another."}
@@ -159,7 +159,7 @@ async def test_a_field_that_a_person_emptied_stays_empty_for_ever(library: Enric
         await library.patch(document_id, tags=(), metadata={"category": "food"})
         await library.save("Another text.", document_id=document_id)
         assert await library.until_done(document_id, 2) == {"category": "food", "tags": []}
-        # Before it was described at all, too.
+        # Also if it was emptied before the first description.
         early = await library.save(collection="")
         await library.patch(early, tags=())
         await library.patch(early, collection=COLLECTION)
@@ -173,16 +173,14 @@ async def test_a_new_version_with_labels_of_its_own_keeps_them(library: Enrichme
         document_id = await library.save()
         await library.until_done(document_id)
         await library.save("Another text.", document_id=document_id, metadata={"entity_type": "bar", "stars": 1})
-        # What enrichment wrote stays until it writes anew.
+        # Enrichment's fields stay until it writes new ones.
         assert await library.labels(document_id) == {**ANSWER, "entity_type": "bar", "stars": 1}
         gate.set()
         labels = await library.until_done(document_id, 2)
         assert labels == {**ANSWER, "entity_type": "bar", "stars": 1, "category": "drinks", "summary": "Another."}
 
 
-async def test_what_an_older_version_of_the_code_changed_is_a_persons(
-    library: EnrichmentLibrary, database: HasDsn
-) -> None:
+async def test_changes_by_an_older_version_count_as_a_persons(library: EnrichmentLibrary, database: HasDsn) -> None:
     async with settings_with(database, ScriptedChat(answer(tags=["new"]))) as settings, running_worker(settings):
         document_id = await library.save()
         await library.until_done(document_id)
@@ -216,7 +214,7 @@ async def test_a_failing_model_leaves_the_document_searchable_and_says_why(
             await library.documents.retry(ACME, document_id)
 
 
-async def test_an_answer_that_cant_be_read_isnt_paid_for_twice(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_an_unreadable_answer_is_not_paid_for_twice(library: EnrichmentLibrary, database: HasDsn) -> None:
     model = ScriptedChat("I can't do that.")
     async with settings_with(database, model) as settings, running_worker(settings):
         document = await library.until(await library.save(), FAILED)
@@ -225,7 +223,7 @@ async def test_an_answer_that_cant_be_read_isnt_paid_for_twice(library: Enrichme
     assert len(model.tasks) == 1
 
 
-async def test_a_spent_budget_is_waited_for(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_enrichment_waits_for_a_new_budget(library: EnrichmentLibrary, database: HasDsn) -> None:
     spent = ResourceExhausted(
         "the organisation's budget has too little left", reason="BUDGET_EXCEEDED", retry_after=86_400
     )
@@ -239,7 +237,7 @@ async def test_a_spent_budget_is_waited_for(library: EnrichmentLibrary, database
             assert await library.until_done(document_id) == ANSWER
 
 
-async def test_documents_that_were_there_before_are_enriched_too(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_existing_documents_are_enriched_too(library: EnrichmentLibrary, database: HasDsn) -> None:
     await library.collections.create(ACME, "old", enrich=False)
     model = ScriptedChat(answer())
     async with settings_with(database, model, backfill_seconds=0.3) as settings, running_worker(settings):
@@ -250,7 +248,7 @@ async def test_documents_that_were_there_before_are_enriched_too(library: Enrich
         await library.patch(moved, collection=COLLECTION)
         for document_id in (*old, moved):
             assert await library.until_done(document_id) == ANSWER
-        # Switched off: what was filled stays, and what comes is left alone.
+        # Switched off: filled fields stay, and new documents are left alone.
         await library.collections.update(ACME, "old", None, enrich=False)
         late = await library.save(collection="old")
         await library.until_done(await library.save())
@@ -258,7 +256,7 @@ async def test_documents_that_were_there_before_are_enriched_too(library: Enrich
         assert await library.labels(old[0]) == ANSWER
 
 
-async def test_without_a_model_rules_describe_and_questions_find_it(
+async def test_without_a_model_rules_describe_documents_and_questions_find_them(
     library: EnrichmentLibrary, database: HasDsn
 ) -> None:
     texts = {
@@ -271,7 +269,7 @@ async def test_without_a_model_rules_describe_and_questions_find_it(
         ids = {title: await library.save(text, title=title) for title, text in texts.items()}
         labels = {title: await library.until_done(document_id) for title, document_id in ids.items()}
         assert [labels[title].get("entity_type") for title in texts] == ["restaurant"] * 3 + [None]
-        assert not {tag.casefold() for each in labels.values() for tag in each["tags"]} & {"restaurant", "餐厅"}
+        assert not {tag.casefold() for fields in labels.values() for tag in fields["tags"]} & {"restaurant", "餐厅"}
         assert labels["Notes"]["summary"]
         assert (await library.get(ids["Notes"])).enrichment.source == pb.ENRICHMENT_SOURCE_RULES
     pool = await open_pool(database.dsn("citewire_corpus"), name="questions")
@@ -294,7 +292,9 @@ async def test_two_workers_describe_a_document_once(library: EnrichmentLibrary, 
     assert len(model.tasks) == 6
 
 
-async def test_a_worker_that_is_killed_while_a_model_thinks(library: EnrichmentLibrary, database: HasDsn) -> None:
+async def test_another_worker_takes_over_from_one_killed_while_a_model_thinks(
+    library: EnrichmentLibrary, database: HasDsn
+) -> None:
     gate = asyncio.Event()
     model = ScriptedTurns("scripted", [gate, answer(summary="Lost.")], [answer()])
     async with settings_with(database, model) as settings:
@@ -321,11 +321,11 @@ async def test_a_worker_that_is_killed_while_a_model_thinks(library: EnrichmentL
             await process.wait()
         with psycopg.connect(database.dsn("postgres")) as owner:
             states = owner.execute("SELECT state, fence FROM corpus.ingest_jobs WHERE kind = 'enrich'").fetchall()
-        assert states == [("running", 1)], "it died with its job"
+        assert states == [("running", 1)], "the killed worker still holds its job"
         async with running_worker(settings):
             assert await library.until_done(document_id) == ANSWER
         gate.set()
-        # Who held the job before may write nothing.
+        # The previous holder of the job may write nothing.
         store = PostgresEnrichmentStore(pool := await open_pool(database.dsn("citewire_worker"), name="late"))
         try:
             job = Job(job_id_of(database), document_id, 1, "enrich", 1, 1, ACME, {}, 0.0)

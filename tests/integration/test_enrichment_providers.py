@@ -1,4 +1,4 @@
-"""Whose model describes a tenant's documents: their own, in their order, or nobody's where the organisation demands."""
+"""A tenant's own models describe its documents, in their order; if they are required and missing, none does."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 class Generator(pb_grpc.GeneratorServiceServicer):
-    """Notes who is asked."""
+    """Records the requests for enrichment."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Tenant, generator_pb.EnrichRequest]] = []
 
-    async def Enrich(  # noqa: N802 # the name that gRPC gives it
+    async def Enrich(  # noqa: N802 # gRPC's name
         self, request: generator_pb.EnrichRequest, context: Context
     ) -> generator_pb.EnrichResponse:
         self.asked.append((current_tenant(), request))
@@ -63,8 +63,8 @@ def provide(database: HasDsn, user_id: str, position: int, provider: str, model:
         )
 
 
-def demand_once_live(database: HasDsn) -> None:
-    """Own providers are demanded as soon as a document is live: ingest before that needs an embedding of somebody's."""
+def require_own_once_live(database: HasDsn) -> None:
+    """Requires own providers as soon as a document is live; before that, its ingest needs the operator's embedder."""
     with psycopg.connect(database.dsn("postgres"), autocommit=True) as owner:
         owner.execute("INSERT INTO chat.provider_rules (org_id, require_own) VALUES ('acme', false)")
         owner.execute(
@@ -82,7 +82,7 @@ async def test_the_tenants_own_chain_is_asked_in_its_order(library: EnrichmentLi
     async with embedder_address(FakeModel(window=WINDOW)) as embedder, serving(generator) as target:
         async with running_worker(worker_settings(database, embedder, generator_target=target)):
             await library.until_done(await library.save())
-            assert not generator.asked[-1][1].HasField("provider"), "there is none: the operator's"
+            assert not generator.asked[-1][1].HasField("provider"), "no provider means the operator's"
             provide(database, "", 0, "openai", "the-organisations")
             provide(database, "", 0, "openai", "foreign", org_id="other")
             await library.until_done(await library.save())
@@ -98,15 +98,15 @@ async def test_the_tenants_own_chain_is_asked_in_its_order(library: EnrichmentLi
                 "gpt-of-the-operator",
                 "mine-too",
             ]
-            demand_once_live(database)
+            require_own_once_live(database)
             await library.until_done(await library.save())
             assert [fallback.provider.model for fallback in generator.asked[-1][1].fallbacks] == ["mine-too"]
 
 
-async def test_where_own_models_are_demanded_and_none_is_there_nobody_sees_the_text(
+async def test_if_own_models_are_required_and_missing_no_model_sees_the_text(
     library: EnrichmentLibrary, database: HasDsn
 ) -> None:
-    demand_once_live(database)
+    require_own_once_live(database)
     generator = Generator()  # pyright: ignore[reportAbstractUsage] # the worker calls nothing else
     async with embedder_address(FakeModel(window=WINDOW)) as embedder, serving(generator) as target:
         async with running_worker(worker_settings(database, embedder, generator_target=target)):
@@ -118,9 +118,7 @@ async def test_where_own_models_are_demanded_and_none_is_there_nobody_sees_the_t
     assert generator.asked == []
 
 
-async def test_labels_of_the_owners_documents_are_told_and_no_others(
-    library: EnrichmentLibrary, database: HasDsn
-) -> None:
+async def test_only_labels_of_the_owners_documents_are_sent(library: EnrichmentLibrary, database: HasDsn) -> None:
     neighbour = Tenant(ACME.org_id, "neighbour", "pro")
     generator = Generator()  # pyright: ignore[reportAbstractUsage] # the worker calls nothing else
     async with embedder_address(FakeModel(window=WINDOW)) as embedder, serving(generator) as target:

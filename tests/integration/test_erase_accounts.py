@@ -1,4 +1,4 @@
-"""A user and an organisation are erased by the gateway and the retriever together: what isn't theirs stays."""
+"""The gateway and the retriever together erase a user or an organisation; everything else stays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def office(database: Database) -> AsyncIterator[Office]:
 
 
 @pytest.mark.parametrize("documents", ["delete", "keep"])
-async def test_nothing_of_a_user_is_left_but_accounts_without_the_name(office: Office, documents: str) -> None:
+async def test_nothing_of_a_user_is_left_but_anonymous_accounts(office: Office, documents: str) -> None:
     before = office.places(CANARY)
     assert {"table corpus.originals", "table corpus.documents", "table chat.messages"} <= before
     assert "table chat.idempotency_keys" in before
@@ -49,14 +49,14 @@ async def test_nothing_of_a_user_is_left_but_accounts_without_the_name(office: O
         assert "table chat.messages" not in left
         owners = rows(office.database, f"SELECT owner FROM corpus.documents WHERE title = '{CANARY}'")  # noqa: S608 # names of our own
         assert owners == [(erasure["successor"],)]
-    # The audit trail, and the planner's statistics of it, have rules of their own; there is no name anywhere else.
+    # The audit trail and its statistics in the planner follow their own rules; the name is nowhere else.
     named = await asyncio.to_thread(office.places, "bob.zeisig")
     assert named <= {"table chat.audit_events", "table pg_catalog.pg_statistic"}, named
     calls = rows(office.database, "SELECT user_id, input_tokens FROM ledger.calls WHERE org_id = 'acme' ORDER BY 1")
     assert calls == [("ada", 7), (erasure["successor"], 7)]
     exchanges = rows(office.database, "SELECT user_id FROM chat.exchanges WHERE org_id = 'acme' ORDER BY 1")
     assert exchanges == [("ada",), (erasure["successor"],)]
-    # The others lost nothing.
+    # The others have lost nothing.
     for user, words in (("ada", "Adas words"), ("mallory", "Mallorys words")):
         assert {"table corpus.originals", "table chat.messages"} <= office.places(words)
         assert (await office.call(user, "GET", "/v1/conversations")).json()["conversations"] != []
@@ -81,7 +81,7 @@ async def test_nothing_of_an_organisation_is_left(office: Office) -> None:
     assert (await office.call("ada", "GET", "/v1/documents")).status_code == 401
     for text in (CANARY, "Adas words"):
         assert await asyncio.to_thread(office.places, text) == set()
-    # What calls cost is kept, without users; and what happened, by its own rules.
+    # The costs of calls stay, without users; the audit trail follows its own rules.
     tables = rows(
         office.database,
         "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -101,8 +101,8 @@ async def test_nothing_of_an_organisation_is_left(office: Office) -> None:
     assert {"table corpus.originals", "table chat.messages"} <= office.places("Mallorys words")
 
 
-async def test_an_erasure_goes_on_where_the_retriever_was_away(office: Office) -> None:
-    """What fails is tried again from the start, also by another gateway: here by the round after."""
+async def test_an_erasure_continues_after_the_retriever_was_away(office: Office) -> None:
+    """A failed erasure is repeated from the start, possibly by another gateway; here in the next round."""
     body = {"user": "bob.zeisig"}
     erasures = office.gateway.services.erasures
     await office.call("ada", "POST", "/v1/erasures", json=body)

@@ -1,4 +1,4 @@
-"""What is held about a user is exported whole: every row of every table that names the user, but no secret."""
+"""A user's export has every row of every table that names the user, but no secrets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ NOT_EXPORTED = {
     "corpus.accesses": "readers of documents, together: one by one they are corpus.access_readers",
     "pg_catalog.pg_statistic": "the planner's, of the tables themselves",
 }
-"""Tables that may name a user and aren't in an export, and why."""
+"""Tables that may name a user but aren't exported, and why."""
 
 
 @pytest.fixture
 async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    monkeypatch.setattr(user_rows, "_PAGE", 2)  # so that there are several pages of everything
+    monkeypatch.setattr(user_rows, "_PAGE", 2)  # so that everything has several pages
     async with running_office(database, WORDS) as running:
         yield running
 
@@ -48,25 +48,25 @@ async def lines(office: Office, who: str, of: str = BOB) -> list[dict[str, Any]]
     return read[1:-1]
 
 
-async def leave_everywhere(office: Office) -> None:
-    """Bob's name in every table that can hold it, as calls leave it; where that takes a real provider, by SQL."""
+async def use_name_everywhere(office: Office) -> None:
+    """Puts Bob's name into every table that can have it: by calls, or by SQL where a real provider would be needed."""
 
-    async def done(user: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 # read loosely
+    async def call_api(user: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 # read loosely
         response = await office.call(user, method, path, json=body)
         assert response.is_success, (path, response.text)
         return response.json() if response.content else None
 
-    key = (await done("ada", "POST", "/v1/keys", {"name": "k", "user": BOB}))["id"]
-    await done("ada", "POST", "/v1/admin/groups", {"name": "birds"})
-    await done("ada", "PUT", f"/v1/admin/groups/birds/members/{BOB}")
+    key = (await call_api("ada", "POST", "/v1/keys", {"name": "k", "user": BOB}))["id"]
+    await call_api("ada", "POST", "/v1/admin/groups", {"name": "birds"})
+    await call_api("ada", "PUT", f"/v1/admin/groups/birds/members/{BOB}")
     for scope in ({"scope": "user", "user": BOB}, {"scope": "key", "key_id": key}):
-        await done("ada", "PUT", "/v1/budgets", {**scope, "period": "day", "limit_usd": 1})
-        await done("ada", "PUT", "/v1/admin/limits", {**scope, "measure": "streams", "limit": 9})
+        await call_api("ada", "PUT", "/v1/budgets", {**scope, "period": "day", "limit_usd": 1})
+        await call_api("ada", "PUT", "/v1/admin/limits", {**scope, "measure": "streams", "limit": 9})
     grants = [{"subject": f"user:{BOB}", "access": "manage"}, {"subject": "user:ada", "access": "read"}]
-    await done("ada", "PUT", "/v1/collections/shared/grants", {"grants": grants})
+    await call_api("ada", "PUT", "/v1/collections/shared/grants", {"grants": grants})
     readable = {"type": "article", "title": "t", "content": "c", "readers": [f"user:{BOB}", "user:ada"]}
-    await done("ada", "POST", "/v1/documents", readable)
-    await done("ada", "POST", f"/v1/admin/users/{BOB}:enable")
+    await call_api("ada", "POST", "/v1/documents", readable)
+    await call_api("ada", "POST", f"/v1/admin/users/{BOB}:enable")
     with psycopg.connect(office.database.owner_dsn, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO chat.sessions (org_id, session_id, user_id, id_hash, issuer, groups, sealed_tokens,"
@@ -95,7 +95,7 @@ async def leave_everywhere(office: Office) -> None:
 
 
 async def test_every_row_that_names_a_user_is_exported_but_no_secret(office: Office) -> None:
-    await leave_everywhere(office)
+    await use_name_everywhere(office)
     stored = {
         trace.place.removeprefix("table "): trace.count for trace in find_in_database(office.database.owner_dsn, BOB)
     }
@@ -119,14 +119,14 @@ async def test_every_row_that_names_a_user_is_exported_but_no_secret(office: Off
     assert missing == {}
     texts = [json.dumps(line) for line in export]
     assert len(set(texts)) == len(texts)
-    # What it holds of others is what the user did with them, or they with the user.
+    # It only has rows of others if the user did something with them, or they with the user.
     keys = [line["record"]["key_id"] for line in export if line["kind"] == "chat.api_keys"]
     conversations = [line["record"]["conversation_id"] for line in export if line["kind"] == "chat.conversations"]
     documents = [
         f'"document_id": {line["record"]["document_id"]}' for line in export if line["kind"] == "corpus.documents"
     ]
     assert [text for text in texts if not any(name in text for name in (BOB, *keys, *conversations, *documents))] == []
-    # The answers are there, with the question's words; secrets aren't, in whatever form.
+    # The answers are there, with the question's words; secrets aren't, in any form.
     messages = [line["record"] for line in export if line["kind"] == "chat.messages"]
     assert [(message["role"], message["content"] == WORDS) for message in messages] == [
         ("user", True),
@@ -140,7 +140,7 @@ async def test_every_row_that_names_a_user_is_exported_but_no_secret(office: Off
 
 
 async def test_who_may_export_what(office: Office) -> None:
-    """A user of itself, an admin of all of the organisation; of others nothing is held there, and nothing is told."""
+    """Users export their own data, admins that of all of the organisation; of other organisations nothing is shown."""
     for user in ("carol", "dora"):
         office.headers[user] = bearer((await key_for(office.database, "acme", user))["key"])
     assert (await office.call("ada", "PUT", "/v1/admin/users/carol/role", json={"role": "reader"})).is_success
@@ -167,7 +167,7 @@ async def test_who_may_export_what(office: Office) -> None:
     assert [f"user:{BOB}"] in [objects for _, _, objects in noted]
 
 
-async def test_what_others_did_with_a_user_is_told_without_where_from(office: Office) -> None:
+async def test_others_actions_on_a_user_are_exported_without_their_addresses(office: Office) -> None:
     assert (await office.call("ada", "POST", f"/v1/admin/users/{BOB}:enable")).is_success
     await office.gateway.services.trail.flush()
     events = [line["record"] for line in await lines(office, BOB) if line["kind"] == "chat.audit_events"]
@@ -175,12 +175,14 @@ async def test_what_others_did_with_a_user_is_told_without_where_from(office: Of
     assert all(("address" in event) == (event["user_id"] == BOB) for event in events)
 
 
-async def test_answers_from_documents_that_were_hidden_since_are_withheld_in_ones_own_export(office: Office) -> None:
+async def test_answers_from_documents_hidden_since_are_withheld_in_an_export(office: Office) -> None:
     def answers(export: list[dict[str, Any]]) -> list[bool]:
         messages = [line["record"] for line in export if line["kind"] == "chat.messages"]
         return ["withheld" in message["details"] for message in messages if message["role"] == "assistant"]
 
-    with psycopg.connect(office.database.owner_dsn, autocommit=True) as connection:  # as if written from ada's document
+    with psycopg.connect(
+        office.database.owner_dsn, autocommit=True
+    ) as connection:  # as if answered from ada's document
         connection.execute(
             "UPDATE chat.messages SET details = jsonb_build_object('citations', jsonb_build_array(jsonb_build_object("
             "'document_id', (SELECT document_id FROM corpus.documents WHERE owner = 'ada')))) WHERE role = 'assistant'"
@@ -192,7 +194,7 @@ async def test_answers_from_documents_that_were_hidden_since_are_withheld_in_one
     assert answers(await lines(office, "ada")) == [False]
 
 
-async def test_an_export_that_cant_be_read_whole_is_refused_or_lacks_its_end(office: Office) -> None:
+async def test_an_incomplete_export_is_refused_or_lacks_its_end(office: Office) -> None:
     with psycopg.connect(office.database.owner_dsn, autocommit=True) as connection:
         connection.execute("REVOKE SELECT ON chat.api_keys FROM citewire_chat")
         with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):

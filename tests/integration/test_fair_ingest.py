@@ -1,4 +1,4 @@
-"""Ingest in fair shares: by organisation, then by who is waited for; a long file gives its slot back."""
+"""Ingest in fair shares: by organisation, then interactive uploads first; a long file gives its slot back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def claim(harness: IngestHarness, *, most_bytes: int | None = None) -> Job
 
 
 async def serve(harness: IngestHarness, seconds: dict[str, float]) -> str:
-    """Claims a job, ends it, and charges what that organisation's jobs cost; returns whose it was."""
+    """Claims a job, completes it, and charges its organisation's seconds per job; returns the organisation."""
     job = await claim(harness)
     assert job is not None
     org_id = job.tenant.org_id
@@ -56,7 +56,7 @@ async def serve(harness: IngestHarness, seconds: dict[str, float]) -> str:
 
 
 async def age(harness: IngestHarness, seconds: float) -> None:
-    """Makes everything that was queued so much older."""
+    """Makes everything in the queue older."""
     await harness.owner.execute(
         "UPDATE corpus.ingest_jobs SET created_at = created_at - make_interval(secs => %s),"
         " next_run_at = next_run_at - make_interval(secs => %s)",
@@ -72,10 +72,12 @@ async def test_an_upload_overtakes_a_bulk_of_its_own_organisation(harness: Inges
     lanes = Counter(row["lane"] for row in await harness.rows("SELECT lane FROM corpus.ingest_jobs"))
     assert lanes == {"bulk": 55, "interactive": 6}
     order = [job.document_id for _ in range(10) if (job := await claim(harness)) is not None]
-    assert order.index(single) == 5, "behind the five that came before it in its lane; 60th without lanes"
+    assert order.index(single) == 5, (
+        "it should come after the five before it in its lane; without lanes it would be 60th"
+    )
 
 
-async def test_shares_are_of_work_not_of_documents(harness: IngestHarness) -> None:
+async def test_shares_count_work_not_documents(harness: IngestHarness) -> None:
     for number in range(12):
         await harness.upload(f"{number}.txt", "text", tenant=ACME)
         await harness.upload(f"{number}.txt", "text", tenant=OTHER)
@@ -84,7 +86,7 @@ async def test_shares_are_of_work_not_of_documents(harness: IngestHarness) -> No
     assert served == {"acme": 2, "other": 10}, "five of its jobs cost as much as one of the other's"
 
 
-async def test_who_comes_late_is_owed_nothing(harness: IngestHarness) -> None:
+async def test_a_late_organisation_gets_no_credit(harness: IngestHarness) -> None:
     for number in range(20):
         await harness.upload(f"{number}.txt", "text", tenant=ACME)
     costs = {"acme": 10.0, "other": 10.0}
@@ -97,9 +99,9 @@ async def test_who_comes_late_is_owed_nothing(harness: IngestHarness) -> None:
     assert Counter(served)["other"] in {4, 5}
 
 
-async def test_the_kept_slot_takes_small_files_of_who_has_nothing_in_work(harness: IngestHarness) -> None:
+async def test_the_reserved_slot_takes_small_files_of_idle_organisations(harness: IngestHarness) -> None:
     await harness.upload("first.txt", "text", tenant=ACME)
-    assert await claim(harness, most_bytes=1000) is None, "while nothing is in work, the other slots are there for all"
+    assert await claim(harness, most_bytes=1000) is None, "while nothing is running, the other slots are open to all"
     assert await claim(harness) is not None
     await harness.upload("second.txt", "text", tenant=ACME)
     await harness.upload("large.txt", "x" * 5000, tenant=OTHER)
@@ -111,7 +113,7 @@ async def test_the_kept_slot_takes_small_files_of_who_has_nothing_in_work(harnes
     assert await claim(harness, most_bytes=1000) is None
 
 
-async def test_the_previous_version_queues_and_claims_beside_this_one(harness: IngestHarness) -> None:
+async def test_the_previous_version_can_queue_and_claim_alongside_this_one(harness: IngestHarness) -> None:
     document_id = await harness.upload("a.txt", "text")
     values = {"org_id": "acme", "document_id": document_id, "version": 1}
     await harness.owner.execute("DELETE FROM corpus.ingest_jobs")
@@ -126,7 +128,7 @@ async def test_the_previous_version_queues_and_claims_beside_this_one(harness: I
         await harness.worker.pass_on(job)
 
 
-async def test_a_job_whose_turn_is_over_goes_behind_and_keeps_its_fence(harness: IngestHarness) -> None:
+async def test_a_job_at_the_end_of_its_turn_is_requeued_and_keeps_its_fence(harness: IngestHarness) -> None:
     first = await harness.upload("first.txt", "text")
     second = await harness.upload("second.txt", "text")
     job = await claim(harness)
@@ -137,14 +139,14 @@ async def test_a_job_whose_turn_is_over_goes_behind_and_keeps_its_fence(harness:
     with pytest.raises(LeaseLostError):
         await harness.worker.pass_on(job)
     again = [await claim(harness) for _ in range(2)]
-    assert [each and (each.document_id, each.lane) for each in again] == [(second, "interactive"), (first, "bulk")]
+    assert [job and (job.document_id, job.lane) for job in again] == [(second, "interactive"), (first, "bulk")]
     assert again[1] is not None
     assert (again[1].attempt, again[1].fence) == (1, job.fence + 1)
     assert not await harness.worker.is_waited_for(again[1])
 
 
 def slow(model: FakeModel, seconds: float) -> None:
-    """Makes each batch take so long."""
+    """Makes each batch take this long."""
     embed = model.embed
 
     async def later(texts: object) -> object:
@@ -154,10 +156,10 @@ def slow(model: FakeModel, seconds: float) -> None:
     model.embed = later  # pyright: ignore[reportAttributeAccessIssue] # as a subclass would
 
 
-async def test_a_long_document_gives_its_slot_back_and_goes_on_from_what_is_stored(
+async def test_a_long_document_gives_its_slot_back_and_continues_from_its_stored_part(
     harness: IngestHarness, database: HasDsn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "_TURNS_PER_READING", 0.0)  # a process that reads begins slowly on a busy machine
+    monkeypatch.setattr(turn, "_TURNS_PER_READING", 0.0)  # on a busy machine, the process that reads starts slowly
     model = FakeModel(window=WINDOW)
     slow(model, 0.05)
     async with embedder_address(model) as embedder:
@@ -178,7 +180,7 @@ async def test_a_long_document_gives_its_slot_back_and_goes_on_from_what_is_stor
     assert REGISTRY.get_sample_value("citewire_ingest_jobs_total", {"kind": "ingest", "outcome": "passed_on"})
 
 
-async def test_another_worker_goes_on_with_a_long_document(harness: IngestHarness, database: HasDsn) -> None:
+async def test_another_worker_continues_a_long_document(harness: IngestHarness, database: HasDsn) -> None:
     model = FakeModel(window=WINDOW)
     slow(model, 0.02)
     async with embedder_address(model) as embedder:
@@ -197,7 +199,7 @@ async def test_a_small_file_does_not_wait_for_slots_that_long_ones_hold(
     model = FakeModel(window=WINDOW)
     async with embedder_address(model) as embedder:
         settings = worker_settings(database, embedder, concurrency=2, poll_seconds=0.05)
-        model.gate.clear()  # no batch ends: neither long one can give its slot back
+        model.gate.clear()  # no batch ends, so neither long document can give its slot back
         long = [await harness.upload(f"long{number}.md", article(20), tenant=ACME) for number in range(2)]
         async with running_worker(settings):
             for document_id in long:
@@ -216,7 +218,7 @@ async def test_each_organisation_has_its_share_of_the_slots(harness: IngestHarne
     async def of_acme() -> int:
         return len(await harness.rows("SELECT FROM corpus.ingest_jobs WHERE state = 'running' AND org_id = 'acme'"))
 
-    async def works_for_acme() -> bool:
+    async def is_working_for_acme() -> bool:
         return await of_acme() > 0
 
     async with embedder_address(model) as embedder:
@@ -227,8 +229,10 @@ async def test_each_organisation_has_its_share_of_the_slots(harness: IngestHarne
             await harness.until(first, "processing")
             for number in range(6):
                 await harness.upload(f"{number}.md", article(1), tenant=ACME)
-            await wait_until(works_for_acme)
-            await asyncio.sleep(0.5)  # ten times as long as a free slot waits; too short a while only makes this pass
+            await wait_until(is_working_for_acme)
+            await asyncio.sleep(
+                0.5
+            )  # ten times as long as a free slot waits; a shorter pause could miss a failure, but not cause one
             assert await of_acme() == 1
             assert await harness.documents.delete(OTHER, first)
             labels = {"kind": "ingest", "outcome": "lost"}

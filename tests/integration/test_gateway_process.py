@@ -1,4 +1,4 @@
-"""The gateway as a process: its settings, its signals, its metrics, its logs, and a database that comes and goes."""
+"""The gateway as a process: its settings, signals, metrics and logs, and a database that comes and goes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Running:
     log: Path
 
     def lines(self) -> list[dict[str, object]]:
-        """What it has logged."""
+        """Returns the lines that it has logged."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
@@ -70,7 +70,7 @@ def environment(dsn: str, fakes: Fakes, port: int, metrics_port: int, **more: st
 
 @asynccontextmanager
 async def serving(dsn: str, fakes: Fakes, tmp_path: Path, **more: str) -> AsyncGenerator[Running, None]:
-    """Runs `python -m citewire_gateway serve` until the block ends; it answers when the block begins."""
+    """Runs `python -m citewire_gateway serve` during the block, which starts when the gateway answers."""
     port, metrics_port = free_port(), free_port()
     log = tmp_path / f"gateway-{port}.log"
     with log.open("wb") as output:
@@ -127,7 +127,7 @@ async def test_sigterm_lets_streams_finish_and_ends_clean(database: Database, fa
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-async def test_a_second_signal_ends_the_grace(
+async def test_a_second_signal_ends_the_grace_period(
     database: Database, fakes: Fakes, tmp_path: Path, how: signal.Signals
 ) -> None:
     async def silent(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
@@ -154,7 +154,7 @@ async def test_a_second_signal_ends_the_grace(
     assert rows(database, "SELECT state, reason FROM chat.exchanges") == [("cancelled", "drain")]
 
 
-async def test_metrics_have_a_port_of_their_own_and_all_series_from_the_start(
+async def test_metrics_have_their_own_port_and_all_series_from_the_start(
     database: Database, fakes: Fakes, tmp_path: Path
 ) -> None:
     async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
@@ -182,7 +182,7 @@ async def test_metrics_have_a_port_of_their_own_and_all_series_from_the_start(
         assert 'citewire_http_requests_total{method="GET",route="unmatched",status="404"} 3.0' in seen
         assert 'route="/v1/documents/{document_id}",status="404"} 2.0' in seen
         assert "nowhere" not in seen
-        # A token is counted once, by the process that spent it: that isn't the gateway.
+        # The process that spends a token counts it, which isn't the gateway.
         assert "gen_ai_client_token_usage_count" not in seen
 
 
@@ -191,7 +191,7 @@ async def test_logs_are_json_with_ids_and_without_content(database: Database, fa
     headers = {"X-Request-Id": "request-1", "traceparent": f"00-{trace}-b7ad6b7169203331-01"}
     async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
         await gateway.http.post("/v1/chat", json={"question": "a very secret question"}, headers=headers)
-        # The line is written when the answer has ended, which its reader may know first.
+        # The line is written at the end of the answer, which may reach the client before.
         await wait_until(lambda: any(line["event"] == "http_request" for line in gateway.lines()))
         line = next(line for line in gateway.lines() if line["event"] == "http_request")
         assert line["request_id"] == "request-1"
@@ -201,7 +201,7 @@ async def test_logs_are_json_with_ids_and_without_content(database: Database, fa
         assert "grew" not in gateway.log.read_text()
 
 
-async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: Fakes, tmp_path: Path) -> None:
+async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fakes, tmp_path: Path) -> None:
     with start_embedded_postgres(in_memory=True) as postgres:
         postgres.create_database("citewire")
         migrated = await asyncio.create_subprocess_exec(
@@ -224,7 +224,7 @@ async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: F
                 assert refused.json()["reason"] == "DATABASE_UNAVAILABLE"
                 assert refused.headers["retry-after"]
             assert fakes.generator.requests == []
-            for _ in range(2):  # it starts, and it starts again after a crash
+            for _ in range(2):  # a first start, and a restart after a crash
                 postgres.start()
 
                 async def works() -> bool:
@@ -232,7 +232,7 @@ async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: F
 
                 await wait_until(works, 30)
                 postgres.kill()
-            postgres.start()  # the block ends with an orderly stop
+            postgres.start()  # at the end of the block it is stopped gracefully
 
 
 async def test_busy_connections_dont_look_like_a_database_that_is_away(
@@ -253,7 +253,7 @@ async def test_busy_connections_dont_look_like_a_database_that_is_away(
         assert (await waiting).status_code == 200
 
 
-async def test_a_taken_port_is_said(database: Database, fakes: Fakes) -> None:
+async def test_a_taken_port_is_reported(database: Database, fakes: Fakes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
         env = environment(database.dsn("citewire_chat"), fakes, port, 0)
@@ -275,9 +275,7 @@ async def test_a_taken_port_is_said(database: Database, fakes: Fakes) -> None:
         ({"CITEWIRE_GATEWAY_DEFAULT_PROFILE": "nonsense"}, "CITEWIRE_GATEWAY_DEFAULT_PROFILE"),
     ],
 )
-async def test_settings_that_are_wrong_are_named(
-    database: Database, fakes: Fakes, more: dict[str, str], named: str
-) -> None:
+async def test_wrong_settings_are_named(database: Database, fakes: Fakes, more: dict[str, str], named: str) -> None:
     env = environment(database.dsn("citewire_chat"), fakes, 0, 0) | more
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "citewire_gateway", env=env, stderr=asyncio.subprocess.PIPE

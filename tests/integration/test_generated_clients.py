@@ -1,4 +1,4 @@
-"""Clients that generators make of our OpenAPI document, in TypeScript and Python, pass their type checkers."""
+"""Clients generated from our OpenAPI document, in TypeScript and Python, pass their type checkers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_python_client_passes_pyright(tmp_path: Path) -> None:
         [*command, "--config", config, "--fail-on-warning"], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    # What generated code imports is in the generator's environment.
+    # The generator's environment has the packages that the generated code imports.
     home = generator.parent.parent
     settings = {"include": ["."], "typeCheckingMode": "standard", "venvPath": str(home.parent), "venv": home.name}
     (output / "pyrightconfig.json").write_text(json.dumps(settings))

@@ -1,4 +1,4 @@
-"""The worker embeds with the tenant's own provider, which it reads through two views and can't open itself."""
+"""The worker embeds with the tenant's own provider, which it reads through two views and can't decrypt."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ OPERATORS_SPACE = common_pb2.EmbeddingSpace(model="operators", revision="r1", di
 
 
 class Embedder(pb_grpc.EmbedderServiceServicer):
-    """Two models: the operator's, and whatever a tenant brings."""
+    """Serves the operator's model and tenants' own models."""
 
     def __init__(self) -> None:
         self.count_requests: list[pb.CountTokensRequest] = []
         self.embedded: list[tuple[Tenant, pb.EmbedRequest]] = []
         self.error: CitewireError | None = None
 
-    async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:  # noqa: N802 # the name that gRPC gives it
+    async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:  # noqa: N802 # gRPC's name
         self.count_requests.append(request)
         own = request.HasField("provider")
         return pb.CountTokensResponse(
@@ -43,7 +43,7 @@ class Embedder(pb_grpc.EmbedderServiceServicer):
             space=OWN_SPACE if own else OPERATORS_SPACE,
         )
 
-    async def EmbedStream(  # noqa: N802 # the name that gRPC gives it
+    async def EmbedStream(  # noqa: N802 # gRPC's name
         self, request_iterator: AsyncIterator[pb.EmbedStreamRequest], context: Context
     ) -> AsyncGenerator[pb.EmbedStreamResponse]:
         async for request in request_iterator:
@@ -81,7 +81,7 @@ async def provide(harness: IngestHarness, org: str, user: str, model: str) -> No
     )
 
 
-async def demand(harness: IngestHarness, org: str) -> None:
+async def require_own(harness: IngestHarness, org: str) -> None:
     await harness.owner.execute("INSERT INTO chat.provider_rules (org_id, require_own) VALUES (%s, true)", (org,))
 
 
@@ -92,11 +92,11 @@ async def begin(harness: IngestHarness, tenant: Tenant) -> VersionToIngest:
     return await harness.worker.begin(job)
 
 
-async def test_the_uploaders_own_comes_first_and_another_tenants_never(harness: IngestHarness) -> None:
+async def test_the_uploaders_own_provider_comes_first_and_another_tenants_never(harness: IngestHarness) -> None:
     await provide(harness, OTHER.org_id, "", "others")
     await provide(harness, OTHER.org_id, ACME.user_id, "others-too")
     await provide(harness, ACME.org_id, "somebody-else", "not-mine")
-    await demand(harness, OTHER.org_id)
+    await require_own(harness, OTHER.org_id)
     version = await begin(harness, ACME)
     assert (version.own, version.only_own) == (None, False)
     await provide(harness, ACME.org_id, "", "the-organisations")
@@ -156,7 +156,7 @@ async def test_documents_are_embedded_with_the_tenants_own(harness: IngestHarnes
     assert [tuple(row.values()) for row in live] == [("acme", "own-model"), ("other", "operators")]
 
 
-async def test_a_library_in_another_space_goes_on_in_it(harness: IngestHarness, database: HasDsn) -> None:
+async def test_a_library_in_another_space_stays_in_it(harness: IngestHarness, database: HasDsn) -> None:
     embedder = make_embedder()
     async with serving(embedder) as target, running_worker(worker_settings(database, target)):
         await harness.until(await harness.upload("a.md", article(3), tenant=ACME), "ready")
@@ -165,8 +165,8 @@ async def test_a_library_in_another_space_goes_on_in_it(harness: IngestHarness, 
     assert not any(request.HasField("provider") for _, request in embedder.embedded)
 
 
-async def test_who_demands_an_own_provider_and_has_none_is_told(harness: IngestHarness, database: HasDsn) -> None:
-    await demand(harness, ACME.org_id)
+async def test_a_required_but_missing_own_provider_fails_the_document(harness: IngestHarness, database: HasDsn) -> None:
+    await require_own(harness, ACME.org_id)
     embedder = make_embedder()
     async with serving(embedder) as target, running_worker(worker_settings(database, target)):
         document_id = await harness.upload("a.md", article(2), tenant=ACME)
@@ -176,7 +176,7 @@ async def test_who_demands_an_own_provider_and_has_none_is_told(harness: IngestH
     assert embedder.count_requests == []
 
 
-async def test_what_the_provider_refuses_for_good_is_said(harness: IngestHarness, database: HasDsn) -> None:
+async def test_a_permanent_refusal_by_the_provider_fails_the_document(harness: IngestHarness, database: HasDsn) -> None:
     await provide(harness, ACME.org_id, "", "own-model")
     embedder = make_embedder()
     embedder.error = FailedPrecondition("the model provider refused the credentials", reason="PROVIDER_AUTH")

@@ -1,4 +1,4 @@
-"""The worker as a process: its settings, its signals, its metrics."""
+"""The worker as a process: its settings, signals and metrics."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ async def test_wrong_settings_are_named(database: HasDsn) -> None:
     assert b"CITEWIRE_WORKER_LEASE_SECONDS" in errors
 
 
-async def test_sigterm_gives_the_work_back_and_ends_well(database: HasDsn, free_port: int) -> None:
+async def test_sigterm_gives_the_work_back_and_exits_cleanly(database: HasDsn, free_port: int) -> None:
     model = FakeModel(window=WINDOW)
     async with IngestHarness.open(database) as harness, embedder_address(model) as embedder:
         document_id = await harness.upload("about.md", article(8))

@@ -1,4 +1,4 @@
-"""The job store's promises on a real Postgres: one worker per job, turns, fences, one publication."""
+"""The job store's guarantees on a real Postgres: one worker per job, turns, fences, one publication."""
 
 import asyncio
 import hashlib
@@ -77,7 +77,7 @@ async def expire(harness: IngestHarness) -> None:
     assert await harness.worker.requeue_expired() == 1
 
 
-async def test_a_job_is_claimed_once_however_many_ask(harness: IngestHarness) -> None:
+async def test_a_job_is_claimed_once_however_many_workers_ask(harness: IngestHarness) -> None:
     for index in range(12):
         await harness.upload(f"{index}.txt", "text", tenant=ACME if index % 2 else OTHER)
 
@@ -102,11 +102,11 @@ async def test_organisations_take_turns(harness: IngestHarness) -> None:
         job = await claim(harness)
         order.append(job.tenant.org_id)
         await harness.worker.fail(job, IngestError(IngestCode.EMPTY, "Empty."))
-    # Nobody waits behind another's queue: after each of acme's first two, it is other's turn.
+    # No organisation waits for another's whole queue: after each of acme's first two jobs, it is other's turn.
     assert order == ["acme", "other", "acme", "other", "acme", "acme", "acme"]
 
 
-async def test_who_has_running_jobs_waits_for_who_has_none(harness: IngestHarness) -> None:
+async def test_organisations_with_running_jobs_wait_for_those_without(harness: IngestHarness) -> None:
     for index in range(3):
         await harness.upload(f"{index}.txt", "text", tenant=ACME)
     assert [(await claim(harness)).tenant.org_id for _ in range(2)] == ["acme", "acme"]
@@ -124,7 +124,7 @@ async def test_a_job_carries_the_uploads_tenant_and_trace(harness: IngestHarness
     assert job.trace_context == {"traceparent": "00-1-2-01", "x-request-id": "r1"}
 
 
-async def test_a_retried_job_waits_its_time(harness: IngestHarness) -> None:
+async def test_a_retried_job_waits_for_its_delay(harness: IngestHarness) -> None:
     await harness.upload("a.txt", "text")
     await harness.worker.retry(await claim(harness), delay_seconds=3600)
     assert await harness.worker.claim("ingest", worker="w", lease_seconds=60) is None
@@ -141,7 +141,7 @@ async def test_the_queue_is_measured(harness: IngestHarness) -> None:
     assert 89 < state.oldest_seconds < 120
 
 
-async def test_a_worker_that_ends_gives_back_what_it_still_holds(harness: IngestHarness) -> None:
+async def test_an_ending_worker_gives_its_jobs_back(harness: IngestHarness) -> None:
     await harness.upload("a.txt", "text")
     await harness.upload("b.txt", "text")
     mine = await claim(harness)
@@ -153,14 +153,14 @@ async def test_a_worker_that_ends_gives_back_what_it_still_holds(harness: Ingest
     assert (await claim(harness)).attempt == 1
 
 
-async def test_what_the_database_refuses_is_not_quoted_in_the_log(
+async def test_rows_that_the_database_refuses_are_not_logged(
     harness: IngestHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     await harness.upload("a.txt", "text")
     job = await claim(harness)
     await harness.worker.begin(job)
     table = await harness.worker.ensure_space(SPACE)
-    wrong = [replace(each, text="secret words", char_start=-1) for each in make_chunks(1)]
+    wrong = [replace(chunk, text="secret words", char_start=-1) for chunk in make_chunks(1)]
     with pytest.raises(Internal) as caught:
         await harness.worker.stage(job, table, wrong, np.ones((1, 4), np.float32), 1)
     assert "secret" not in "".join(traceback.format_exception(caught.value))
@@ -282,9 +282,7 @@ async def test_a_sweep_never_takes_a_live_version(harness: IngestHarness) -> Non
     assert (await harness.row("SELECT state FROM corpus.ingest_jobs WHERE kind = 'sweep'"))["state"] == "done"
 
 
-async def test_deleting_a_document_and_staging_it_do_not_wait_in_a_circle(
-    harness: IngestHarness, database: HasDsn
-) -> None:
+async def test_deleting_a_document_and_staging_it_do_not_deadlock(harness: IngestHarness, database: HasDsn) -> None:
     jobs: list[Job] = []
     for index in range(8):
         await harness.upload(f"{index}.txt", "text")

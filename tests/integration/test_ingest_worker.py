@@ -1,4 +1,4 @@
-"""The worker against a real Postgres and a real embedder server around a model without weights."""
+"""The worker against a real Postgres and a real embedder server with a model without weights."""
 
 import asyncio
 import json
@@ -56,20 +56,20 @@ async def test_an_upload_becomes_chunks_with_vectors(harness: IngestHarness, dat
     expected = await expected_chunks(parse_markdown(text, ParseLimits()), "All about topic", settings)
     stored = await harness.chunks(document_id)
     assert [(row["text"], row["section"], row["place"], row["content_hash"]) for row in stored] == [
-        (each.text, each.section, place_values(each.place), each.content_hash) for each in expected
+        (chunk.text, chunk.section, place_values(chunk.place), chunk.content_hash) for chunk in expected
     ]
     assert await harness.text(document_id) == text
     assert all(row["text"] == text[row["char_start"] : row["char_end"]] for row in stored)
-    assert (version["chunks"], version["tokens"]) == (len(expected), sum(each.token_count for each in expected))
+    assert (version["chunks"], version["tokens"]) == (len(expected), sum(chunk.token_count for chunk in expected))
     assert (version["media_type"], version["stage"], version["pages"]) == ("text/markdown", None, None)
     document = await harness.document(document_id)
     assert (document["live_version"], document["title"]) == (1, "All about topic")
     assert (document["live_chunks"], document["live_tokens"]) == (version["chunks"], version["tokens"])
     assert (await harness.job(document_id))["state"] == "done"
     vectors = await harness.vectors(document_id)
-    for row, each in zip(vectors, expected, strict=True):
+    for row, chunk in zip(vectors, expected, strict=True):
         value = np.array(row["embedding"].strip("[]").split(","), np.float32)
-        wanted_vector = vector_of(tokenise(f"{each.header}\n{each.text}", WINDOW).ids)
+        wanted_vector = vector_of(tokenise(f"{chunk.header}\n{chunk.text}", WINDOW).ids)
         assert np.allclose(value, wanted_vector, atol=2e-3)
 
 
@@ -110,7 +110,7 @@ async def test_a_long_table_is_read_in_parts_and_is_one_document(
          [{"slide": 1}, {"slide": 2}]),
     ],
 )  # fmt: skip
-async def test_places_of_office_documents_are_stored(  # what the cases differ in
+async def test_places_of_office_documents_are_stored(  # one parameter per difference between the cases
     harness: IngestHarness, database: HasDsn, embedder: str, name: str, data: bytes, places: list[dict[str, object]]
 ) -> None:
     document_id = await harness.upload(name, data)
@@ -148,7 +148,7 @@ async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
         await harness.until(document_id, "ready")
         model.gate.clear()
         await harness.upload("about.md", article(6, name="new"), document_id=document_id)
-        # Not until the model computes: on a busy machine that may be for the measurement of the space.
+        # Not until the model computes: on a busy machine, it may first compute the space's calibration.
         await harness.until(document_id, "processing", 2)
         async with asyncio.timeout(20):
             await model.computing.wait()
@@ -160,7 +160,7 @@ async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
         await harness.until(document_id, "ready", 2)
     document = await harness.document(document_id)
     assert (document["live_version"], document["title"]) == (2, "All about new")
-    # Superseded: no vector any more, but text, chunks and bytes, until the sweep.
+    # Superseded: without vectors, but with text, chunks and bytes until the sweep.
     assert await harness.vectors(document_id, 1) == []
     assert len(await harness.chunks(document_id, 1)) == old
     assert (await harness.version(document_id, 1))["superseded_at"] is not None
@@ -169,7 +169,7 @@ async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
 
 
 def embedded_chunks() -> float:
-    """How many chunks the worker has had embedded; the model is given other texts too, to measure its space."""
+    """Returns how many chunks the worker has sent to be embedded; the model also gets texts to calibrate its space."""
     return REGISTRY.get_sample_value("citewire_ingest_chunks_total") or 0
 
 
@@ -194,20 +194,20 @@ async def test_a_new_version_is_embedded_where_it_differs(
         await harness.until(fresh, "ready")
         expected = [row["embedding"] for row in await harness.vectors(fresh)]
         assert [row["embedding"] for row in await harness.vectors(changed)] == expected
-        # The title stands above every chunk.
+        # The title is a part of every chunk's input.
         computed = embedded_chunks()
         await harness.upload("a.md", second.replace("# All about topic", "# Some about topic", 1), document_id=changed)
         await harness.until(changed, "ready", 3)
         assert embedded_chunks() - computed == len(await harness.chunks(changed, 3))
 
 
-async def test_chunks_that_were_stored_before_are_embedded_once_more(
+async def test_chunks_of_earlier_versions_of_the_code_are_embedded_again(
     harness: IngestHarness, database: HasDsn, embedder: str
 ) -> None:
     document_id = await harness.upload("a.md", article(2))
     async with running_worker(worker_settings(database, embedder)):
         await harness.until(document_id, "ready")
-        await harness.owner.execute("UPDATE corpus.chunks SET input_hash = NULL")  # as of chunks from before
+        await harness.owner.execute("UPDATE corpus.chunks SET input_hash = NULL")  # as in chunks of earlier versions
         computed = embedded_chunks()
         await harness.upload("a.md", article(2), document_id=document_id)
         await harness.until(document_id, "ready", 2)
@@ -230,17 +230,17 @@ async def test_a_bad_file_fails_with_its_code_and_leaves_the_live_version(
     assert (await harness.job(document_id, 2))["state"] == "failed"
 
 
-async def test_an_embedder_that_fails_for_a_while_costs_no_document(
+async def test_no_document_is_lost_to_a_temporarily_failing_embedder(
     harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
     model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
     document_id = await harness.upload("about.md", article(3))
     async with running_worker(worker_settings(database, embedder)):
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return (await harness.job(document_id))["attempts"] >= 3
 
-        await wait_until(so)
+        await wait_until(holds)
         assert (await harness.version(document_id))["status"] in {"pending", "processing"}
         model.error = None
         await harness.until(document_id, "ready")
@@ -252,10 +252,10 @@ async def test_a_worker_that_finds_no_embedder_waits_for_it(
     document_id = await harness.upload("about.md", article(1))
     async with running_worker(worker_settings(database, f"127.0.0.1:{unused_port}")):
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return (await harness.job(document_id))["attempts"] >= 2
 
-        await wait_until(so)
+        await wait_until(holds)
     async with embedder_address(model) as target, running_worker(worker_settings(database, target)):
         await harness.until(document_id, "ready")
 
@@ -269,8 +269,8 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def interrupted(harness: IngestHarness, model: FakeModel, document_id: int) -> set[int]:
-    """Has the model fail until the version waits, then work again until it is ready; returns the chunks of before."""
+async def interrupt_ingest(harness: IngestHarness, model: FakeModel, document_id: int) -> set[int]:
+    """Makes the model fail until the version waits, then work until it is ready; returns the ids of earlier chunks."""
     model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
 
     async def is_pending() -> bool:
@@ -283,7 +283,7 @@ async def interrupted(harness: IngestHarness, model: FakeModel, document_id: int
     return before
 
 
-async def test_a_retry_goes_on_where_the_last_attempt_ended(
+async def test_a_retry_continues_where_the_last_attempt_ended(
     harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
     document_id = await harness.upload("long.md", article(30))
@@ -294,11 +294,11 @@ async def test_a_retry_goes_on_where_the_last_attempt_ended(
             await model.computing.wait()
         model.gate.set()
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return len(await harness.chunks(document_id)) >= 8
 
-        await wait_until(so)
-        before = await interrupted(harness, model, document_id)
+        await wait_until(holds)
+        before = await interrupt_ingest(harness, model, document_id)
     after = await harness.chunks(document_id)
     assert before
     assert before < {row["chunk_id"] for row in after}
@@ -306,7 +306,7 @@ async def test_a_retry_goes_on_where_the_last_attempt_ended(
     assert len(await harness.vectors(document_id)) == len(after)
 
 
-async def test_a_long_table_goes_on_in_any_part_and_reuses_vectors_in_all(
+async def test_a_long_table_continues_in_any_part_and_reuses_vectors_in_all(
     harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
     lines = ["Name,Note,Amount", *(f"Name{row},note {row},{row}.50" for row in range(120))]
@@ -318,7 +318,7 @@ async def test_a_long_table_goes_on_in_any_part_and_reuses_vectors_in_all(
             return len(await harness.chunks(document_id)) >= 20
 
         await wait_until(is_in_the_second_part)
-        before = await interrupted(harness, model, document_id)
+        before = await interrupt_ingest(harness, model, document_id)
         after = await harness.chunks(document_id)
         assert len(before) >= 20
         assert before < {row["chunk_id"] for row in after}
@@ -357,10 +357,10 @@ async def test_a_stopped_worker_gives_its_jobs_back_at_once(
             await model.computing.wait()
         stop.set()
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return (await harness.job(document_id))["state"] == "queued"
 
-        await wait_until(so, seconds=BUSY_SECONDS)
+        await wait_until(holds, seconds=BUSY_SECONDS)
     job = await harness.job(document_id)
     assert (job["attempts"], job["lease_until"], job["worker"]) == (0, None, None)
     assert (await harness.version(document_id))["status"] == "pending"
@@ -369,7 +369,7 @@ async def test_a_stopped_worker_gives_its_jobs_back_at_once(
         await harness.until(document_id, "ready")
 
 
-async def test_another_worker_takes_over_when_a_lease_passes(
+async def test_another_worker_takes_over_when_a_lease_expires(
     harness: IngestHarness, database: HasDsn, embedder: str
 ) -> None:
     document_id = await harness.upload("about.md", article(2))
@@ -399,14 +399,14 @@ async def test_a_long_document_keeps_its_lease(
     assert (await harness.job(document_id))["attempts"] == 1
 
 
-async def test_a_title_that_was_given_stays(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
+async def test_a_given_title_stays(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
     document_id = await harness.upload("about.md", article(1), title="Chosen")
     async with running_worker(worker_settings(database, embedder)):
         await harness.until(document_id, "ready")
     assert (await harness.document(document_id))["title"] == "Chosen"
 
 
-async def test_progress_is_told_to_watchers(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
+async def test_watchers_are_notified_of_progress(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
     document_id = await harness.upload("about.md", article(8))
     progress: list[tuple[str, int, int]] = []
     async with IngestHarness.open(database) as watcher:
@@ -436,12 +436,12 @@ async def test_superseded_versions_are_swept_after_their_time(
         await harness.upload("about.md", article(2, name="new"), document_id=document_id)
         await harness.until(document_id, "ready", 2)
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return not await harness.rows(
                 "SELECT FROM corpus.versions WHERE document_id = %s AND version = 1", document_id
             )
 
-        await wait_until(so)
+        await wait_until(holds)
     assert await harness.chunks(document_id, 1) == []
     assert await harness.rows("SELECT FROM corpus.originals WHERE document_id = %s AND version = 1", document_id) == []
     assert len(await harness.vectors(document_id)) == len(await harness.chunks(document_id, 2)) > 0
@@ -459,7 +459,7 @@ async def test_organisations_get_their_own_pointer_to_one_space(
     assert [(row["org_id"], row["live_space_id"]) for row in pointers] == [("acme", 1), ("other", 1)]
 
 
-async def test_another_model_than_the_organisations_is_not_mixed_in(
+async def test_a_model_other_than_the_organisations_is_not_mixed_in(
     harness: IngestHarness, database: HasDsn, embedder: str
 ) -> None:
     await harness.owner.execute("SELECT corpus.ensure_space('fake', 'r0', 8)")
@@ -467,9 +467,9 @@ async def test_another_model_than_the_organisations_is_not_mixed_in(
     document_id = await harness.upload("about.md", article(1))
     async with running_worker(worker_settings(database, embedder)):
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return (await harness.job(document_id))["attempts"] >= 2
 
-        await wait_until(so)
+        await wait_until(holds)
     assert await harness.vectors(document_id) == []
     assert (await harness.version(document_id))["status"] in {"pending", "processing"}

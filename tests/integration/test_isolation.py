@@ -1,4 +1,4 @@
-"""Other tenants' rows take nothing away: 50 own chunks among 20,000 nearer foreign ones, while both are written."""
+"""Other tenants' rows displace no results: 50 own chunks among 20,000 nearer foreign ones, during writes to both."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ SCOPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """The 50 chunks: known by their texts, which stay the same whenever a document is ingested again."""
+class OwnChunks:
+    """The 50 chunks; their texts identify them, as these stay the same when a document is ingested again."""
 
     vectors: Vectors
     texts: tuple[str, ...]
     target: Vectors
     rounds: dict[str, int]
-    """How often each of the two tenants was written since."""
+    """How often each of the two tenants has been written to."""
 
     def nearest(self, keep: str) -> list[str]:
-        """The ten nearest texts of a scope, by numpy."""
+        """Returns the ten nearest texts of a scope, by numpy."""
         scores: list[float] = (self.vectors @ self.target).tolist()
         order = sorted(range(OWN), key=lambda place: -scores[place])
         return [self.texts[place] for place in order if _in_scope(place // EACH, keep)][:10]
 
     def best_by_words(self, keep: str) -> list[str]:
-        """The ten texts of a scope that say the word most often."""
+        """Returns the ten texts of a scope that have the word most often."""
         return [self.texts[place] for place in reversed(range(OWN)) if _in_scope(place // EACH, keep)][:10]
 
 
@@ -71,8 +71,8 @@ def _in_scope(document: int, keep: str) -> bool:
 
 
 @pytest.fixture
-def own(database: Database) -> Iterator[Own]:
-    """Puts all, and lets both tenants be written until the test ends."""
+def own_chunks(database: Database) -> Iterator[OwnChunks]:
+    """Adds all chunks, and keeps writing to both tenants until the test ends."""
     random = np.random.default_rng(19)
     target = clustered(random, 1)[0]
     crowd = (target + 0.15 * random.normal(size=(FOREIGN, DIMENSIONS))).astype(np.float32)
@@ -94,8 +94,8 @@ def own(database: Database) -> Iterator[Own]:
                 collection="Half" if number % 2 == 0 else "",
             )
             documents.append(rows.add(document)[0])
-    made = Own(far, texts, target, {"own": 0, "foreign": 0})
-    with _writing(database, made, documents, mate, crowd):
+    made = OwnChunks(far, texts, target, {"own": 0, "foreign": 0})
+    with _running_writes(database, made, documents, mate, crowd):
         yield made
 
 
@@ -105,10 +105,12 @@ async def pool(database: Database) -> Pool:
 
 
 @contextmanager
-def _writing(database: Database, own: Own, documents: list[int], mate: str, crowd: Vectors) -> Generator[None]:
-    """Ingests own documents again, puts and deletes own ones that are farther, and foreign ones that are nearer."""
+def _running_writes(
+    database: Database, own_chunks: OwnChunks, documents: list[int], mate: str, crowd: Vectors
+) -> Generator[None]:
+    """Ingests own documents again, and adds and deletes farther own ones and nearer foreign ones."""
     stop = threading.Event()
-    rounds = own.rounds
+    rounds = own_chunks.rounds
     failures: list[BaseException] = []
 
     def guarded(name: str) -> None:
@@ -117,7 +119,7 @@ def _writing(database: Database, own: Own, documents: list[int], mate: str, crow
                 while not stop.is_set():
                     rounds[name] += 1
                     if name == "own":
-                        _ingest_again(rows, own, documents, rounds[name])
+                        _ingest_again(rows, own_chunks, documents, rounds[name])
                     else:
                         _replace_foreign(rows, mate, crowd, rounds[name])
         except BaseException as exc:  # noqa: BLE001 # a thread's failure is the test's
@@ -135,14 +137,14 @@ def _writing(database: Database, own: Own, documents: list[int], mate: str, crow
     assert failures == []
 
 
-def _ingest_again(rows: CorpusRows, own: Own, documents: list[int], number: int) -> None:
+def _ingest_again(rows: CorpusRows, own_chunks: OwnChunks, documents: list[int], number: int) -> None:
     """Publishes a new version of one document with the same content, in one transaction as ingest does."""
     place = number % len(documents)
     part = slice(place * EACH, (place + 1) * EACH)
     version = rows.scalar(
         "SELECT max(version) FROM corpus.versions WHERE org_id = 'acme' AND document_id = %s", (documents[place],)
     )
-    rows.add_version("acme", documents[place], version + 1, own.vectors[part], texts=own.texts[part])
+    rows.add_version("acme", documents[place], version + 1, own_chunks.vectors[part], texts=own_chunks.texts[part])
     rows.run("BEGIN")
     rows.publish("acme", documents[place], version + 1, chunks=EACH, tokens=EACH)
     rows.scalar("SELECT corpus.drop_vectors('acme', %s, %s)", (documents[place], version))
@@ -151,8 +153,8 @@ def _ingest_again(rows: CorpusRows, own: Own, documents: list[int], number: int)
         "DELETE FROM corpus.versions WHERE org_id = 'acme' AND document_id = %s AND version = %s",
         (documents[place], version),
     )
-    # Own ones that come and go farther away than the 50, and without the word.
-    farthest = -own.target[np.newaxis] * np.ones((3, 1), np.float32)
+    # Own chunks that come and go, farther away than the 50 and without the word.
+    farthest = -own_chunks.target[np.newaxis] * np.ones((3, 1), np.float32)
     passing = rows.add(NewDocument("acme", farthest, texts=["passing"] * 3))[0]
     rows.run("DELETE FROM corpus.documents WHERE org_id = 'acme' AND document_id = %s", (passing,))
 
@@ -167,7 +169,7 @@ def _replace_foreign(rows: CorpusRows, mate: str, crowd: Vectors, number: int) -
 def texts_of(
     given: Sequence[Candidate | SearchResult], chunks: Mapping[int, Chunk] = MappingProxyType({})
 ) -> list[str]:
-    """Texts of what was found, of keys those that were read for them."""
+    """Returns the results' texts; candidates' texts come from `chunks`."""
     whole = [
         candidate.chunk or chunks[candidate.chunk_id] if isinstance(candidate, Candidate) else candidate.chunk
         for candidate in given
@@ -176,28 +178,30 @@ def texts_of(
     return [chunk.text for chunk in whole]
 
 
-def every(snapshot: SearchSnapshot) -> list[int]:
+def candidate_ids(snapshot: SearchSnapshot) -> list[int]:
     return [candidate.chunk_id for candidate in (*snapshot.ranked, *snapshot.lexical)]
 
 
-async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool, database: Database, proof: ProofScale) -> None:
-    _check_that_foreign_ones_are_nearer_and_on_the_same_graph(own, database)
+async def test_all_ten_are_found_during_writes_to_both(
+    own_chunks: OwnChunks, pool: Pool, database: Database, proof: ProofScale
+) -> None:
+    _check_foreign_chunks_are_nearer_and_on_the_same_graph(own_chunks, database)
     times = proof.pick(scaled_down=5, full=50)
     for tuning in TUNINGS.values():
         store = PostgresSearch(pool, tuning)
         service = RetrievalService(store)
         for keep, scope in SCOPES.items():
-            nearest, by_words = own.nearest(keep), own.best_by_words(keep)
+            nearest, by_words = own_chunks.nearest(keep), own_chunks.best_by_words(keep)
             assert len(nearest) == len(by_words) == 10
-            dense = query(own.target, scope=scope)
+            dense = query(own_chunks.target, scope=scope)
             hybrid = replace(dense, mode=SearchMode.HYBRID, text=QUESTION)
             lexical = SearchQuery(scope, mode=SearchMode.LEXICAL, text=QUESTION)
-            again, written = 0, min(own.rounds.values())
-            while again < times or min(own.rounds.values()) < written + 1:
+            again, written = 0, min(own_chunks.rounds.values())
+            while again < times or min(own_chunks.rounds.values()) < written + 1:
                 again += 1
-                _same_but_for_two(texts_of((await store.search(TENANT, dense)).ranked), nearest)
-                both = await store.search(TENANT, hybrid, every)
-                _same_but_for_two(texts_of(both.ranked, both.chunks), nearest)
+                _check_same_but_for_two(texts_of((await store.search(TENANT, dense)).ranked), nearest)
+                both = await store.search(TENANT, hybrid, candidate_ids)
+                _check_same_but_for_two(texts_of(both.ranked, both.chunks), nearest)
                 assert texts_of(both.lexical, both.chunks) == by_words
                 assert texts_of((await service.search(TENANT, lexical)).results) == by_words
                 answer = await service.search(TENANT, hybrid)
@@ -205,22 +209,22 @@ async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool, database:
                 assert len(answer.results) == 10
                 assert texts_of(answer.results) == texts_of(exact.results)
     await pool.close()
-    assert min(own.rounds.values()) > 5
+    assert min(own_chunks.rounds.values()) > 5
 
 
-def _same_but_for_two(results: list[str], expected: list[str]) -> None:
-    """Ten, and the expected ones: half precision may swap two at the end."""
+def _check_same_but_for_two(results: list[str], expected: list[str]) -> None:
+    """Checks that these are the expected ten; half precision may swap two at the end."""
     assert len(results) == 10
     assert len(set(results) & set(expected)) >= 9
     assert results[0] == expected[0]
 
 
-def _check_that_foreign_ones_are_nearer_and_on_the_same_graph(own: Own, database: Database) -> None:
+def _check_foreign_chunks_are_nearer_and_on_the_same_graph(own_chunks: OwnChunks, database: Database) -> None:
     with psycopg.connect(database.owner_dsn) as connection:
         rows = connection.execute(
             "SELECT v.org_id, v.tableoid::regclass::text, min(v.embedding <=> %(target)s::halfvec),"
             " max(v.embedding <=> %(target)s::halfvec) FROM corpus.vectors_1 v GROUP BY 1, 2",
-            {"target": "[" + ",".join(str(value) for value in own.target) + "]"},
+            {"target": "[" + ",".join(str(value) for value in own_chunks.target) + "]"},
         ).fetchall()
     (acme,), (mate,) = ([row for row in rows if (row[0] == "acme") is mine] for mine in (True, False))
     assert acme[1] == mate[1]

@@ -1,4 +1,4 @@
-"""The pool and the tenant's transaction on a real server, also while it is killed and comes back."""
+"""The pool and the tenant's transaction on a real server, which also is killed and comes back."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_slow_statement_ends_at_the_deadline(pool: Pool) -> None:
 async def test_a_batch_cancelled_anywhere_leaves_no_pipeline_to_others(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy loop psycopg gives way after each step, also between entering pipeline mode and saying so."""
+    """On a busy loop psycopg yields after each step, even between entering pipeline mode and recording that."""
     monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", 0)
 
     async def batch() -> None:
@@ -121,7 +121,7 @@ async def test_a_batch_cancelled_anywhere_leaves_no_pipeline_to_others(
 
 async def test_a_cancelled_transaction_gives_its_connection_back(pool: Pool) -> None:
     running = asyncio.create_task(fetch_row(pool, "SELECT pg_sleep(30)", ACME))
-    await asyncio.sleep(0.3)  # let it reach the server; the test holds either way
+    await asyncio.sleep(0.3)  # so that it reaches the server; the test passes either way
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -141,7 +141,9 @@ async def test_no_free_connection_in_time_is_unavailable(empty_database: Databas
         await pool.close()
 
 
-async def test_a_caller_hears_that_there_is_no_connection_and_not_its_own_deadline(empty_database: Database) -> None:
+async def test_a_caller_gets_the_missing_connection_as_reason_and_not_its_own_deadline(
+    empty_database: Database,
+) -> None:
     pool = await open_pool(empty_database.owner_dsn, max_size=1, name="test")
     try:
         async with transaction(pool):
@@ -162,7 +164,7 @@ async def test_a_malformed_dsn_is_refused_without_its_password() -> None:
     assert "hunter2" not in str(raised.value)
 
 
-async def test_a_server_that_is_killed_is_unavailable_and_found_again() -> None:
+async def test_a_killed_server_is_unavailable_and_found_again() -> None:
     with start_embedded_postgres(in_memory=True) as server:
         pool = await open_pool(server.dsn(), min_size=4, max_size=4, name="test", checkout_seconds=2)
         try:
@@ -173,7 +175,7 @@ async def test_a_server_that_is_killed_is_unavailable_and_found_again() -> None:
             assert raised.value.reason == "DATABASE_UNAVAILABLE"
             assert "socket" not in raised.value.message
             await asyncio.to_thread(server.start)
-            # No call after the restart may find one of the dead connections, also not the second and third.
+            # No call after the restart may get a dead connection, not even the second and third.
             async with asyncio.timeout(20):
                 await _until_back(pool)
             for answer in await asyncio.gather(*(fetch_row(pool, "SELECT 1", ACME) for _ in range(8))):
@@ -201,12 +203,12 @@ async def _until_back(pool: Pool) -> None:
         try:
             await fetch_row(pool, "SELECT 1", ACME)
         except Unavailable:
-            continue  # each try waits for a connection
+            continue  # each attempt waits for a connection
         return
 
 
-async def test_a_session_that_may_only_read_is_closed_and_the_next_may_write(pool: Pool) -> None:
-    """As after a failover, or a switch to another database: a new connection finds the one that may be written to."""
+async def test_a_read_only_session_is_closed_and_the_next_can_write(pool: Pool) -> None:
+    """As after a failover or a switch to another database: a new connection reaches the writable one."""
     async with transaction(pool) as connection:
         await connection.execute("CREATE TABLE things (id int)")
     async with autocommit_connection(pool) as connection:
@@ -225,7 +227,7 @@ async def _insert(pool: Pool) -> int:
         return connection.info.backend_pid
 
 
-async def test_a_snapshot_sees_nothing_of_what_is_committed_meanwhile(pool: Pool, empty_database: Database) -> None:
+async def test_a_snapshot_does_not_see_later_commits(pool: Pool, empty_database: Database) -> None:
     async with tenant_transaction(pool, ACME, snapshot=True) as connection:
         with psycopg.connect(empty_database.owner_dsn) as other:
             other.execute("CREATE TABLE written AS SELECT 1 AS number")
@@ -236,7 +238,7 @@ async def test_a_snapshot_sees_nothing_of_what_is_committed_meanwhile(pool: Pool
     assert await fetch_row(pool, "SELECT count(*) FROM pg_class WHERE relname = 'written'") == (1,)
 
 
-async def test_a_batch_is_one_reading_transaction_of_its_tenant(pool: Pool) -> None:
+async def test_a_batch_is_one_read_only_transaction_of_its_tenant(pool: Pool) -> None:
     for tenant in (ACME, OTHER) * 5:  # beyond psycopg's threshold for prepared statements
         async with tenant_batch(pool, tenant) as batch:
             who = await batch.connection.execute(WHO)
@@ -250,7 +252,7 @@ async def test_a_batch_is_one_reading_transaction_of_its_tenant(pool: Pool) -> N
         assert await fetch_row(pool, WHO) in [("", ""), (None, None)]
 
 
-async def test_a_batch_that_fails_or_is_left_gives_its_connection_back(pool: Pool) -> None:
+async def test_a_failed_or_abandoned_batch_gives_its_connection_back(pool: Pool) -> None:
     with pytest.raises(psycopg.errors.DivisionByZero):
         await _divide_in_a_batch(pool)
     with pytest.raises(ValueError, match="changed my mind"):

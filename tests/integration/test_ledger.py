@@ -1,4 +1,4 @@
-"""The ledger in Postgres: rows, money, budgets, and what is left of processes that died. Asked as its role."""
+"""The ledger in Postgres, called with its own role: rows, money, budgets, and calls of dead processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXCHANGE = "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"
 PRICE = Price(Decimal(2), Decimal("0.5"), Decimal("2.5"), Decimal(10))
 NEW = NewCall(Purpose.GENERATION, "p", "m", PRICE, input_tokens=1000, max_output_tokens=500)
 MOST = 1500 * 2500 + 500 * 10_000
-"""Nano-USD that it reserves: half as much input again, at the dearest input price, and all of the output."""
+"""Nano-USD that a call reserves: 1.5 times its input at the highest input price, and all of the output."""
 
 
 @asynccontextmanager
@@ -85,11 +85,11 @@ async def test_a_users_budget_is_shared_by_the_users_keys_only(database: Databas
     assert "the user's budget" in refused.value.message
     assert refused.value.metadata["budget"] == "user"
     spent = {(row["scope"], row["spent_nano"], row["reserved_nano"]) for row in budgets(database)}
-    # All three, the two of ann, and the two with her first key.
+    # In order: all three, the two of ann, and the two with her first key.
     assert spent == {("org", 3_004_000, 0), ("user", 3_002_000, 0), ("key", 3_002_000, 0)}
 
 
-async def test_users_and_keys_charged_crosswise_never_wait_in_a_circle(database: Database) -> None:
+async def test_users_and_keys_charged_crosswise_never_deadlock(database: Database) -> None:
     users, keys = ("ann", "bob", "eve"), ("key-1", "key-2", "key-3")
     for user in users:
         user_budget(database, 100, user)
@@ -99,7 +99,7 @@ async def test_users_and_keys_charged_crosswise_never_wait_in_a_circle(database:
         "SELECT ledger.open_call(gen_random_uuid(), %s, %s, '', NULL, '', 'generator', 'generation', 'p', 'm', false, "
         "10, 1000, 1000, 1000, 1000, 500, interval '-1 s')"
     )
-    with psycopg.connect(database.dsn("citewire_ledger")) as connection:  # of processes that died
+    with psycopg.connect(database.dsn("citewire_ledger")) as connection:  # calls of dead processes
         connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
         for user, key in itertools.product(users, keys * 3):
             connection.execute(open_call, (user, key))
@@ -130,7 +130,7 @@ async def test_users_and_keys_charged_crosswise_never_wait_in_a_circle(database:
         assert sum(row["spent_nano"] for row in budgets(database) if row["scope"] == scope) == cost
 
 
-async def test_a_row_says_who_what_and_how_much(database: Database) -> None:
+async def test_a_row_has_the_caller_the_call_and_its_cost(database: Database) -> None:
     context = CallContext("documents", EXCHANGE)
     with use_tenant(ACME), use_call_context(context), use_request_id("request-7"):
         async with ledger_of(database) as ledger:
@@ -166,7 +166,7 @@ async def test_a_row_says_who_what_and_how_much(database: Database) -> None:
         (GeneratorExit(), "cancelled", "cancelled"),
     ],
 )
-async def test_whatever_happens_it_is_settled_by_estimate(
+async def test_failed_calls_are_settled_by_estimate(
     database: Database, error: BaseException, state: str, reason: str
 ) -> None:
     async def make_call(ledger: PostgresLedger) -> None:
@@ -184,7 +184,7 @@ async def test_whatever_happens_it_is_settled_by_estimate(
     assert row["cost_nano"] == 1000 * 2000 + 7 * 10_000
 
 
-def test_the_databases_money_is_the_metrics(database: Database) -> None:
+def test_the_metrics_match_the_databases_costs(database: Database) -> None:
     choices = random.Random(1)
     with psycopg.connect(database.dsn("citewire_ledger")) as connection:
         for _ in range(200):
@@ -199,7 +199,7 @@ def test_the_databases_money_is_the_metrics(database: Database) -> None:
             assert row == (price.cost(spent),)
 
 
-async def test_a_price_that_is_not_known_costs_nothing(database: Database) -> None:
+async def test_a_call_without_a_known_price_costs_nothing(database: Database) -> None:
     budget(database, 0)
     with use_tenant(ACME):
         async with ledger_of(database) as ledger, ledger.call(NewCall(Purpose.INGEST, "p", "m", None, 10)):
@@ -221,7 +221,7 @@ async def test_a_call_that_may_cost_more_than_is_left_is_not_made(database: Data
                     async with ledger.call(NEW):
                         pytest.fail("the call was made")
                 first.record_usage(CallUsage(10, output_tokens=10))
-            # What a call didn't use is there for the next one.
+            # The unused part of a call's reservation is available to the next one.
             async with ledger.call(NEW) as call:
                 call.record_usage(CallUsage(0))
     assert caught.value.reason == "BUDGET_EXCEEDED"
@@ -257,7 +257,7 @@ async def test_a_keys_budget_binds_that_key_and_the_organisations_binds_all(data
     assert spent == {("acme", ""): 2_000_000, ("acme", "key-1"): 0, ("other", ""): 0}
 
 
-async def test_a_new_budget_counts_what_was_and_what_runs(database: Database) -> None:
+async def test_a_new_budget_counts_past_and_running_calls(database: Database) -> None:
     with use_tenant(ACME):
         async with ledger_of(database) as ledger:
             async with ledger.call(NEW):
@@ -271,7 +271,7 @@ async def test_a_new_budget_counts_what_was_and_what_runs(database: Database) ->
     assert (ended["spent_nano"], ended["reserved_nano"]) == (4_000_000, 0)
 
 
-async def test_a_period_that_is_over_frees_what_it_spent_and_keeps_what_runs(database: Database) -> None:
+async def test_a_new_period_frees_the_spent_budget_and_keeps_running_calls(database: Database) -> None:
     budget(database, Decimal(MOST + 2_000_000) / NANO)
     with use_tenant(ACME):
         async with ledger_of(database) as ledger, ledger.call(NEW):
@@ -285,7 +285,7 @@ async def test_a_period_that_is_over_frees_what_it_spent_and_keeps_what_runs(dat
     assert (ended["spent_nano"], ended["reserved_nano"]) == (2_000_000, 0)
 
 
-async def test_a_dead_processes_calls_are_settled_by_what_its_last_heartbeat_said(database: Database) -> None:
+async def test_a_dead_processes_calls_are_settled_by_its_last_heartbeat(database: Database) -> None:
     budget(database, 1)
     dying = await open_pool(database.dsn("citewire_ledger"), name="dying")
     with use_tenant(ACME):
@@ -303,7 +303,7 @@ async def test_a_dead_processes_calls_are_settled_by_what_its_last_heartbeat_sai
             assert (row["input_tokens"], row["output_tokens"]) == (1000, 42)
             (charged,) = budgets(database)
             assert (charged["spent_nano"], charged["reserved_nano"]) == (row["cost_nano"], 0)
-        # It wasn't dead, only cut off: what it knows is truer.
+        # It wasn't dead, only cut off: its own numbers are better.
         call.record_usage(CallUsage(900, output_tokens=50, finish="stop"))
         await gone.__aexit__(None, None, None)
     (row,) = rows(database)
@@ -323,7 +323,7 @@ async def test_a_running_calls_lease_is_prolonged(database: Database) -> None:
     assert rows(database)[0]["finish"] == "stop"
 
 
-async def test_a_caller_that_leaves_while_the_row_is_opened_leaves_none_open(database: Database) -> None:
+async def test_a_caller_that_leaves_while_its_row_is_opened_leaves_no_open_row(database: Database) -> None:
     budget(database, 1)
 
     async def make_call(ledger: PostgresLedger) -> None:
@@ -361,7 +361,7 @@ async def test_a_database_without_the_schema_is_an_error_at_the_start(empty_data
 
 
 @pytest.mark.parametrize("missing", ["role", "database"])
-async def test_what_is_missing_is_an_error_and_not_a_retry(database: Database, missing: str) -> None:
+async def test_missing_parts_of_the_schema_are_an_error_and_not_retried(database: Database, missing: str) -> None:
     name = f"no_such_{missing}"
     dsn = database.dsn(name) if missing == "role" else database.server.dsn("citewire_ledger", name)
     with pytest.raises(StartupError, match=rf'{missing} "{name}" does not exist: run `python -m citewire_ledger'):
@@ -369,7 +369,7 @@ async def test_what_is_missing_is_an_error_and_not_a_retry(database: Database, m
             pytest.fail("it was opened")
 
 
-async def test_a_schema_that_goes_later_makes_calls_wait(database: Database) -> None:
+async def test_a_schema_that_disappears_later_makes_calls_wait(database: Database) -> None:
     with use_tenant(ACME):
         async with ledger_of(database) as ledger:
             with psycopg.connect(database.owner_dsn) as connection:

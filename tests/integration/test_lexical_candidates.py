@@ -1,4 +1,4 @@
-"""Words found by their terms are those that a scan finds: same chunks, same scores, same order."""
+"""A search by terms finds the same as a scan: the same chunks, scores and order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCOPES = {
 
 
 def words(random: np.random.Generator, count: int) -> str:
-    """Words as often as in language: the rank decides."""
+    """Draws words as often as in natural language, by their rank."""
     ranks = np.minimum(random.zipf(1.3, count), 3000)
     return " ".join(f"w{rank}x" for rank in ranks)
 
@@ -67,7 +67,7 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     await pool.close()
 
 
-async def test_they_find_the_same(pool: Pool, proof: ProofScale) -> None:
+async def test_both_find_the_same(pool: Pool, proof: ProofScale) -> None:
     random = np.random.default_rng(3)
     by_scan, by_terms = PostgresSearch(pool, BY_SCAN), PostgresSearch(pool, BY_TERMS)
     rounds, found_any = proof.pick(scaled_down=4, full=10), 0
@@ -108,8 +108,8 @@ async def test_the_function_gives_nothing_without_a_tenant_and_nothing_of_others
             connection.execute(asked, (terms[0],))
 
 
-async def test_an_owner_whom_policies_bind_uses_the_index(empty_database: Database) -> None:
-    """As in production: the owner is no superuser. Only its own policy lets the plan use the index."""
+async def test_an_owner_that_is_bound_by_policies_uses_the_index(empty_database: Database) -> None:
+    """In production the owner isn't a superuser; only its own policy lets the plan use the index."""
     with psycopg.connect(empty_database.owner_dsn, autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")
         admin.execute("DROP ROLE IF EXISTS lexical_owner")

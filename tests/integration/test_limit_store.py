@@ -1,4 +1,4 @@
-"""Limits counted by several gateways in Redis, which dies, hangs and comes back. Valkey speaks the same protocol."""
+"""Several gateways count limits in Redis, which dies, hangs and comes back. Valkey speaks the same protocol."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.system(program="redis-server", package="redis-server")
 
 @dataclass
 class Redis:
-    """A server on loopback that a test may stop, freeze and start again."""
+    """A local server that a test can stop, freeze and restart."""
 
     folder: Path
     port: int
@@ -96,7 +96,9 @@ def up() -> float:
 
 
 async def test_gateways_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limit_store, "ANSWER_SECONDS", 20.0)  # a busy machine isn't a store that is away
+    monkeypatch.setattr(
+        limit_store, "ANSWER_SECONDS", 20.0
+    )  # so that a busy machine doesn't look like an unreachable store
     with running_redis(tmp_path) as redis:
         async with AsyncExitStack() as stack:
             first, second = SharedStore(redis.url), SharedStore(redis.url)
@@ -110,10 +112,10 @@ async def test_gateways_count_together(tmp_path: Path, monkeypatch: pytest.Monke
             assert await second.take_seats(seats, "two", 60) is None
             assert await second.take_seats(seats, "three", 60) == 0
             assert await first.take_seats([Seat("other", 2), Seat("org", 2)], "four", 60) == 1
-            assert await first.take_seats([Seat("other", 1)], "five", 60) is None  # the refused one took nothing
+            assert await first.take_seats([Seat("other", 1)], "five", 60) is None  # the refused call took no seat
             await second.leave_seats(seats, "two")
             assert await second.take_seats(seats, "three", 60) is None
-            # The first gateway dies with a seat: it is free by itself.
+            # The first gateway dies with a seat, which becomes free by itself.
             assert await first.take_seats([Seat("short", 1)], "six", 1) is None
 
             async def is_free() -> bool:
@@ -122,7 +124,7 @@ async def test_gateways_count_together(tmp_path: Path, monkeypatch: pytest.Monke
             await wait_until(is_free)
 
 
-async def test_a_store_that_is_away_refuses_nobody(tmp_path: Path) -> None:
+async def test_without_the_store_nobody_is_refused(tmp_path: Path) -> None:
     with running_redis(tmp_path) as redis:
         async with AsyncExitStack() as stack:
             store = SharedStore(redis.url)
@@ -131,7 +133,7 @@ async def test_a_store_that_is_away_refuses_nobody(tmp_path: Path) -> None:
             redis.signal(signal.SIGSTOP)
             began = time.monotonic()
             totals = [(await store.add([Count("a", 1, 60)]))[0] for _ in range(100)]
-            assert time.monotonic() - began < 4  # one wait, and none for those that follow
+            assert time.monotonic() - began < 4  # only the first call waits
             assert totals == list(range(1, 101))
             assert up() == 0
             assert await store.take_seats([Seat("user", 1)], "one", 60) is None
@@ -166,7 +168,7 @@ async def test_two_gateways_share_a_limit_and_serve_without_their_store(
                 (await gateway.http.get("/v1/documents", headers=headers)).status_code
                 for gateway in (first, second) * 10
             ]
-            # A minute may end between them.
+            # A new minute may begin between them.
             assert statuses.count(200) in (10, 20)
             redis.stop()
             for gateway in (first, second):

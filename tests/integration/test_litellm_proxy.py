@@ -1,6 +1,6 @@
-"""Adapters against LiteLLM's proxy, in which nothing is ours: what they make of its answers is what the proxy sent.
+"""Adapters against LiteLLM's proxy, which isn't ours: they read its answers correctly.
 
-What that is, the official SDKs say: they send the adapter's own request again, as it was tapped on its way.
+The official SDKs show what is correct: they repeat the adapter's own recorded request.
 All tests are in this file, so that one process of pytest-xdist runs them, and one proxy.
 """
 
@@ -49,9 +49,9 @@ ERRORS = {
     "failing": "litellm.InternalServerError",
 }
 CUT = {"text": "Refunds take", "reason": "length", "prompt": 17, "completion": 3}
-"""An answer that was cut off. LiteLLM streams no mock but a text, so this one is answered in one piece only."""
+"""An answer that was cut off, in one piece only: LiteLLM's mocks can't stream it."""
 VECTORS = {"text-embedding-3-small": 1536, "some-embedding-model": 24}
-"""Lengths."""
+"""Models and the dimensions of their vectors."""
 KINDS = ("anthropic", "openai", "openai-compatible")
 PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "openai-compatible": "/v1/chat/completions"}
 FINISH = {
@@ -60,8 +60,8 @@ FINISH = {
     "length": pb.FINISH_REASON_LENGTH,
     "max_tokens": pb.FINISH_REASON_LENGTH,
 }
-Answered: TypeAlias = tuple[str, int, int, "pb.FinishReason"]
-"""Text, prompt tokens, completion tokens, finish reason."""
+Answer: TypeAlias = tuple[str, int, int, "pb.FinishReason"]
+"""An answer's text, prompt tokens, completion tokens and finish reason."""
 
 by_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -86,8 +86,8 @@ class Caller:
     ledger: MemoryLedger
     kind: str
 
-    async def answer(self, model: str) -> tuple[Answered, list[str]]:
-        """Asks a model; returns what was answered, and its deltas."""
+    async def answer(self, model: str) -> tuple[Answer, list[str]]:
+        """Asks a model; returns its answer and the deltas."""
         passage = pb.Passage(chunk_id=1, document_id=1, text="Refunds take five days.")
         request = pb.GenerateRequest(question="How long do refunds take?", passages=[passage], model=model)
         texts: list[str] = []
@@ -102,8 +102,8 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -> AsyncGenerator[Caller]:
-    """Runs a generator with the models that are asked for."""
+async def running_caller(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -> AsyncGenerator[Caller]:
+    """Runs a generator with these models."""
     values: dict[str, object] = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "attempts": 1}
     prefix = "" if kind == "openai-compatible" else f"{kind}_"
     async with recording_proxy(proxy.port) as recorder, AsyncExitStack() as stack:
@@ -117,16 +117,16 @@ async def calling(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) 
         yield Caller(GeneratorServiceStub(channel), recorder, ledger, kind)
 
 
-async def by_sdk(proxy: LiteLlmProxy, kind: str, asked: RecordedRequest) -> Answered:
-    """What the official SDK reads when it sends the same request."""
+async def read_by_sdk(proxy: LiteLlmProxy, kind: str, request: RecordedRequest) -> Answer:
+    """Returns the answer that the official SDK reads for the same request."""
     if kind == "anthropic":
-        return await _by_anthropic(proxy, asked.body)
+        return await _read_by_anthropic(proxy, request.body)
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{proxy.root}/v1", max_retries=0) as sdk:
         texts: list[str] = []
         reasons: list[str] = []
         usages: list[tuple[int, int]] = []
         create: Any = sdk.chat.completions.create
-        async for chunk in await create(**asked.body):
+        async for chunk in await create(**request.body):
             for choice in chunk.choices:
                 texts.append(choice.delta.content or "")
                 reasons += [choice.finish_reason] if choice.finish_reason else []
@@ -135,7 +135,7 @@ async def by_sdk(proxy: LiteLlmProxy, kind: str, asked: RecordedRequest) -> Answ
     return ("".join(texts), *usage, FINISH[reason])
 
 
-async def _by_anthropic(proxy: LiteLlmProxy, body: Mapping[str, Any]) -> Answered:
+async def _read_by_anthropic(proxy: LiteLlmProxy, body: Mapping[str, Any]) -> Answer:
     fields: dict[str, Any] = {name: value for name, value in body.items() if name != "stream"}
     async with (
         anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk,
@@ -149,14 +149,14 @@ async def _by_anthropic(proxy: LiteLlmProxy, body: Mapping[str, Any]) -> Answere
 
 @by_kind
 @pytest.mark.parametrize("name", TEXTS)
-async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
+async def test_an_answer_is_read_as_sent(proxy: LiteLlmProxy, kind: str, name: str) -> None:
     model = f"{RELAYED}{name}" if kind == "anthropic" else name
-    async with calling(proxy, kind, model) as ours:
+    async with running_caller(proxy, kind, model) as ours:
         answered, texts = await ours.answer(model)
-        [asked] = ours.recorder.requests
-        assert (asked.path, asked.body["stream"]) == (PATHS[kind], True)
-        assert asked.headers["authorization"] == f"Bearer {KEY}"
-        assert answered == await by_sdk(proxy, kind, asked)
+        [request] = ours.recorder.requests
+        assert (request.path, request.body["stream"]) == (PATHS[kind], True)
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        assert answered == await read_by_sdk(proxy, kind, request)
         assert answered[0] == TEXTS[name]
         assert len(texts) > 1  # it was streamed
         [row] = ours.ledger.rows
@@ -165,14 +165,14 @@ async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name:
         assert (row.usage.input_tokens, row.usage.output_tokens) == answered[1:3]
 
 
-async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> None:
-    """Its Messages API answers so where a model is a mock, although a stream was asked for."""
-    async with calling(proxy, "anthropic", "plain") as ours:
+async def test_a_message_in_one_piece_is_read_as_sent(proxy: LiteLlmProxy) -> None:
+    """For a mock, the proxy's Messages API answers like this even if a stream was requested."""
+    async with running_caller(proxy, "anthropic", "plain") as ours:
         answered, _ = await ours.answer("plain")
-        [asked] = ours.recorder.requests
+        [request] = ours.recorder.requests
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk:
             create: Any = sdk.messages.create
-            message = await create(**{**asked.body, "stream": False})
+            message = await create(**{**request.body, "stream": False})
         usage = message.usage
         assert answered == (TEXTS["plain"], usage.input_tokens, usage.output_tokens, FINISH[message.stop_reason])
 
@@ -187,8 +187,10 @@ async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> 
         ("unheard-of", Code.FAILED_PRECONDITION, "PROVIDER_REJECTED"),
     ],
 )
-async def test_the_proxys_errors_are_known(proxy: LiteLlmProxy, kind: str, name: str, code: Code, reason: str) -> None:
-    async with calling(proxy, kind, name) as ours:
+async def test_the_proxys_errors_are_recognised(
+    proxy: LiteLlmProxy, kind: str, name: str, code: Code, reason: str
+) -> None:
+    async with running_caller(proxy, kind, name) as ours:
         with pytest.raises(CitewireError) as raised:
             await ours.answer(name)
         assert (raised.value.code, raised.value.reason) == (code, reason)
@@ -196,7 +198,7 @@ async def test_the_proxys_errors_are_known(proxy: LiteLlmProxy, kind: str, name:
 
 @by_kind
 @pytest.mark.parametrize("name", ["plain", "unicode", "cut"])
-async def test_an_answer_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
+async def test_an_answer_in_one_piece_is_read_as_sent(proxy: LiteLlmProxy, kind: str, name: str) -> None:
     model = f"{RELAYED}{name}" if kind == "anthropic" else name
     described = ModelInfo(kind, model, 32_768, remote=True)
     task = ChatTask(model=model, messages=(Message(Role.USER, "How long?"),), max_completion_tokens=50)
@@ -207,10 +209,10 @@ async def test_an_answer_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy, kin
             completion = await provider.complete(task)
         finally:
             await provider.close()
-        [asked] = recorder.requests
-    assert not asked.body.get("stream")
+        [request] = recorder.requests
+    assert not request.body.get("stream")
     usage = completion.usage
-    text, prompt, written, reason = await _whole_by_sdk(proxy, kind, asked.body)
+    text, prompt, written, reason = await _read_whole_by_sdk(proxy, kind, request.body)
     assert (completion.text, usage.prompt_tokens, usage.completion_tokens) == (text, prompt, written)
     assert not usage.estimated
     if name == "cut":
@@ -221,7 +223,7 @@ async def test_an_answer_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy, kin
         assert (completion.finish_reason, text) == (FinishReason.STOP, TEXTS[name])
 
 
-async def _whole_by_sdk(proxy: LiteLlmProxy, kind: str, body: Mapping[str, Any]) -> tuple[str, int, int, str]:
+async def _read_whole_by_sdk(proxy: LiteLlmProxy, kind: str, body: Mapping[str, Any]) -> tuple[str, int, int, str]:
     if kind == "anthropic":
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk:
             create: Any = sdk.messages.create
@@ -252,15 +254,15 @@ async def embedding(
 @pytest.mark.parametrize(
     ("kind", "name"), [("openai", "text-embedding-3-small"), ("openai-compatible", "some-embedding-model")]
 )
-async def test_a_vector_and_its_tokens_are_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
+async def test_a_vector_and_its_tokens_are_read_as_sent(proxy: LiteLlmProxy, kind: str, name: str) -> None:
     async with embedding(proxy, kind, name) as (model, recorder, ledger):
         texts = await model.tokenise(["How long do refunds take?"], TextPurpose.QUERY)
         vectors, tokens = await model.embed_counted(texts)
-        [asked] = recorder.requests
-        assert (asked.path, asked.headers["authorization"]) == ("/v1/embeddings", f"Bearer {KEY}")
+        [request] = recorder.requests
+        assert (request.path, request.headers["authorization"]) == ("/v1/embeddings", f"Bearer {KEY}")
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{proxy.root}/v1", max_retries=0) as sdk:
         create: Any = sdk.embeddings.create
-        answer = await create(**asked.body)
+        answer = await create(**request.body)
     theirs = np.asarray(answer.data[0].embedding, dtype=np.float64)
     assert vectors.shape == (1, VECTORS[name])
     np.testing.assert_allclose(vectors[0], theirs / np.linalg.norm(theirs), atol=1e-6)
@@ -270,7 +272,7 @@ async def test_a_vector_and_its_tokens_are_the_proxys_own(proxy: LiteLlmProxy, k
 
 
 async def test_fewer_vectors_than_texts_are_an_error(proxy: LiteLlmProxy) -> None:
-    """The proxy answers with one, however many texts a mock is given."""
+    """The proxy answers with one vector, however many texts a mock gets."""
     async with embedding(proxy, "openai-compatible", "some-embedding-model") as (model, _, ledger):
         texts = await model.tokenise(["one", "two"], TextPurpose.DOCUMENT)
         with pytest.raises(CitewireError) as raised:

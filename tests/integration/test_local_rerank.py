@@ -1,4 +1,4 @@
-"""The built-in model as a reranker: it reads what a text says of the question, not only what it is about."""
+"""The built-in model as a reranker: it prefers texts that answer a question to those on the same topic."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ async def test_answers_come_first(reranker: LateInteraction) -> None:
         ranking = await reranker.rerank(query, [*others, answer])
         assert ranking.ranked[0].index == len(others), query
         alone = await reranker.rerank(query, [answer, query])
-        assert alone.ranked[0].index == 1, "nothing is more like a question than itself"
+        assert alone.ranked[0].index == 1, "no text is more similar to a question than the question itself"
         assert alone.ranked[0].score == pytest.approx(1, abs=1e-3)

@@ -1,4 +1,4 @@
-"""Each rule about the manifests is shown faults that it must find: a rule that finds nothing would prove nothing."""
+"""Each rule about the manifests must find faults that we inject: a rule that finds none would prove nothing."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def test_a_fault_is_found(
     assert [problem for problem in problems if complaint in problem], problems
 
 
-def test_every_rule_is_shown_a_fault() -> None:
+def test_every_rule_has_an_injected_fault() -> None:
     assert {fault[1] for fault in FAULTS} == set(rules.RULES)

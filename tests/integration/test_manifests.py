@@ -1,7 +1,7 @@
-"""deploy/k8s as a cluster would get it: every overlay, each component alone, and sets of them.
+"""deploy/k8s as a cluster receives it: every overlay, every component alone, and combinations of components.
 
-`kubectl kustomize` renders them. The schemas of Kubernetes and of custom resources, checkov, and our own rules look at
-what comes out. That our rules find faults is shown in test_manifest_faults.py.
+`kubectl kustomize` renders them. The schemas of Kubernetes and of custom resources, checkov, and our own rules check
+the result. test_manifest_faults.py shows that our rules find faults.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_the_example_with_a_remote_base_builds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_kubernetes_takes_them(rendered: Rendered, version: str) -> None:
+def test_kubernetes_accepts_them(rendered: Rendered, version: str) -> None:
     seen = 0
     for _, resource in _distinct(rendered):
         if _group(resource) in CUSTOM:
@@ -108,7 +108,7 @@ def test_custom_resources_fit_their_schemas(rendered: Rendered, shared_data: Pat
         schema = json.loads(
             (shared_data / "crd-schemas" / group / f"{resource['kind'].lower()}_{version}.json").read_text()
         )
-        # The schema itself isn't checked: some of its patterns are Go's.
+        # The schema itself isn't validated: some of its patterns are in Go's syntax.
         validator: Any = jsonschema.Draft7Validator(schema)
         results = [f"{error.message} at {list(error.absolute_path)}" for error in validator.iter_errors(resource)]
         assert results == [], name_of(resource)
@@ -117,11 +117,11 @@ def test_custom_resources_fit_their_schemas(rendered: Rendered, shared_data: Pat
     assert kinds >= {"Pooler", "PrometheusRule", "ScaledObject", "ScheduledBackup"}
 
 
-def test_checkov_finds_nothing_but_what_is_skipped_with_reasons(rendered: Rendered, tmp_path: Path) -> None:
+def test_checkov_finds_only_checks_skipped_with_reasons(rendered: Rendered, tmp_path: Path) -> None:
     for name, resource in _distinct(rendered):
-        if resource["kind"] != "Secret":  # development's, whose values checkov rightly calls secrets
+        if resource["kind"] != "Secret":  # checkov rightly reports the development secrets' values
             (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(resource))
-    # With a fault among them, so that a checkov that looks at nothing is noticed.
+    # Includes a fault, to notice if checkov checks nothing.
     bad = next(element for element in rendered("base") if element["kind"] == "Deployment")
     bad["metadata"]["name"] = "faulty"
     bad["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"] = True
@@ -181,7 +181,7 @@ def test_the_routes_of_the_gateway_api_are_those_of_the_gateway(rendered: Render
     not_public = {"/livez", "/readyz"}
 
     def taken(path: str) -> bool:
-        # A prefix takes the path itself and what lies below it.
+        # A prefix matches the path itself and everything below it.
         return any(path == value or (kind != "Exact" and path.startswith(f"{value}/")) for kind, value in matches)
 
     assert len(paths) > 20
@@ -220,14 +220,14 @@ def _secrets(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def _faults(resource: Resource, version: str) -> list[str]:
-    """What Kubernetes would refuse, as `kubernetes_validate.validate` says it; that reads all definitions each time."""
+    """Returns Kubernetes's errors like `kubernetes_validate.validate`, which would read all definitions each time."""
     api_version = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", resource["apiVersion"])
     errors = _validator(version, f"{resource['kind'].lower()}-{api_version}").iter_errors(resource)
     return [f"{error.message} at {list(error.absolute_path)}" for error in errors]
 
 
 @cache
-def _validator(version: str, name: str) -> Any:  # noqa: ANN401 # jsonschema's, which has no type there
+def _validator(version: str, name: str) -> Any:  # noqa: ANN401 # jsonschema has no type for it
     schema = _schema(version, name)
     return jsonschema.Draft202012Validator(schema, registry=Referenced.from_contents(schema) @ _definitions(version))
 
@@ -237,8 +237,8 @@ def _definitions(version: str) -> Registry[Any]:
     return (Referenced.from_contents(_schema(version, "_definitions")) @ Registry[Any]()).crawl()
 
 
-def _schema(version: str, name: str) -> Any:  # noqa: ANN401 # a JSON schema is of any shape
-    (whole,) = {each for each in all_versions() if major_minor(each) == version}
+def _schema(version: str, name: str) -> Any:  # noqa: ANN401 # a JSON schema can have any shape
+    (whole,) = {full for full in all_versions() if major_minor(full) == version}
     return schema_contents(f"kubernetes-json-schema/v{whole}-local-strict/{name}.json", version)
 
 
@@ -248,7 +248,7 @@ def _group(resource: Resource) -> str:
 
 
 def _distinct(rendered: Rendered) -> Iterator[tuple[str, Resource]]:
-    """Every resource of every combination; what several have in common, once."""
+    """Returns the resources of all combinations without duplicates."""
     seen: set[str] = set()
     for combination in COMBINATIONS:
         for resource in rendered(combination):

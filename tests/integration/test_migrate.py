@@ -1,4 +1,4 @@
-"""Migrations on a real server: once each, in order, by any number of processes at once."""
+"""Migrations on a real server: each once, in order, by any number of processes at once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ INDEX = (
     "CREATE INDEX CONCURRENTLY things_name ON corpus.things (name); -- ends; here\n"
 )
 HELD: LiteralString = "SELECT pg_advisory_xact_lock(4711)"
-"""Waits for as long as another transaction has executed it."""
+"""Waits until the end of another transaction that has executed it."""
 POST = "-- migrate: post\nALTER TABLE corpus.things DROP COLUMN name;\n"
 
 
 class Package:
-    """A package with migrations, made for one test."""
+    """A package with migrations for one test."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.root = folder
@@ -71,8 +71,8 @@ async def test_files_are_applied_once_in_order(empty_database: Database, package
     ]
 
 
-async def test_calls_that_lock_in_another_order_go_on(empty_database: Database, package: Package) -> None:
-    """A migration holds one table and waits for the other, which a call has read that now wants the first."""
+async def test_calls_that_lock_in_another_order_continue(empty_database: Database, package: Package) -> None:
+    """A migration has locked one table and waits for another, which a call has read that now needs the first."""
     dsn = empty_database.owner_dsn
     package.write(m0001_things=TABLE + "CREATE TABLE corpus.parts (id bigint);")
     await migrate(dsn, schema="corpus", package=package.name)
@@ -85,7 +85,7 @@ async def test_calls_that_lock_in_another_order_go_on(empty_database: Database, 
             assert not migrating.done()
         begun = asyncio.get_running_loop().time()
         await call.execute("SELECT FROM corpus.things")
-        assert asyncio.get_running_loop().time() - begun < 1, "the call waits no longer than the migration for it"
+        assert asyncio.get_running_loop().time() - begun < 1, "the call waits no longer than the migration waits for it"
         await call.commit()
         assert await migrating == ["0002_both.sql"]
 
@@ -102,7 +102,7 @@ async def test_tables_that_stay_in_use_end_a_migration(empty_database: Database,
 
 
 async def test_many_processes_at_once_apply_each_file_once(empty_database: Database, package: Package) -> None:
-    """With a concurrent index build, which a waiting pg_advisory_lock would deadlock with."""
+    """With a concurrent index build, which would deadlock with a waiting pg_advisory_lock."""
     package.write(m0001_things=TABLE, m0002_fill=SLOW, m0003_index=INDEX)
     program = (
         "import asyncio, sys; sys.path.insert(0, sys.argv[1]); from citewire_kit.migrate import migrate;"
@@ -197,14 +197,14 @@ async def test_a_wait_for_another_process_has_an_end(empty_database: Database, p
     await slow
 
 
-async def test_a_database_that_is_not_there_is_said(empty_database: Database, package: Package) -> None:
+async def test_a_missing_database_is_reported(empty_database: Database, package: Package) -> None:
     package.write(m0001_things=TABLE)
     dsn = empty_database.owner_dsn.replace(empty_database.name, "no_such_database")
     with pytest.raises(MigrationError, match="cannot connect to migrate corpus"):
         await migrate(dsn, schema="corpus", package=package.name)
 
 
-async def test_a_database_that_comes_later_is_waited_for(
+async def test_a_migration_waits_for_a_database_that_comes_later(
     empty_database: Database, package: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package.write(m0001_things=TABLE)

@@ -1,4 +1,4 @@
-"""The built-in model, from its real weights: against reference vectors, and against itself."""
+"""The built-in model with its real weights, compared with reference vectors and with itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from citewire_embedder.providers.model_directory import BUILT_IN, find_model, re
 from citewire_embedder.providers.openvino_session import available_cpus, bf16_supported
 from citewire_kit.errors import StartupError
 
-# Least cosine with the fp32 reference, over its 64 texts. Measured: 0.9999998, 0.99996, 0.9974.
+# Lowest cosine with the fp32 reference over its 64 texts. Measured: 0.9999998, 0.99996, 0.9974.
 LEAST_COSINE = {Precision.FP32: 0.9999, Precision.BF16: 0.999, Precision.INT8: 0.99}
 
-# The first five values of vectors that sentence-transformers 6.2 gives in fp32: they need no reference data.
+# The first five values of vectors by sentence-transformers 6.2 in fp32, for which no reference data is needed.
 KNOWN = {
     "What does the retriever store?": [-0.0285, 0.0470, -0.0214, 0.0603, -0.0479],
     "A mitochondrion makes most of a cell's energy.": [-0.0162, 0.0428, -0.0568, 0.0504, 0.0005],
@@ -58,7 +58,7 @@ def reference(shared_data: Path) -> tuple[list[str], list[int], NDArray[np.float
 
 
 @pytest.mark.parametrize("precision", list(Precision))
-def test_vectors_are_those_of_the_reference(shared_data: Path, precision: Precision) -> None:
+def test_vectors_match_the_reference(shared_data: Path, precision: Precision) -> None:
     if precision is Precision.BF16 and not bf16_supported():
         with pytest.raises(StartupError, match="this CPU has no bf16 instructions"), minilm(precision):
             pass
@@ -80,7 +80,7 @@ async def test_known_values(model: LocalModel) -> None:
         np.testing.assert_allclose(vector[:5], known, atol=1e-4)
 
 
-async def test_a_vector_depends_neither_on_the_batch_nor_on_what_is_beyond_the_window(model: LocalModel) -> None:
+async def test_a_vector_depends_neither_on_the_batch_nor_on_text_beyond_the_window(model: LocalModel) -> None:
     long = "the retriever stores chunks and vectors " * 60
     texts = ["short", "a text of middling length, with some words more", long, "déjà vu — 東京 🚀"]
     together = await embed(model, texts)
@@ -91,7 +91,7 @@ async def test_a_vector_depends_neither_on_the_batch_nor_on_what_is_beyond_the_w
     assert longer.total > cut.total > 256
 
 
-async def test_what_means_the_same_is_closer_than_what_does_not(model: LocalModel) -> None:
+async def test_texts_with_the_same_meaning_are_closer(model: LocalModel) -> None:
     question, answer, other = await embed(
         model,
         ["How do I reset my password?", "Steps to recover access to your account", "The glacier lost ice in May"],

@@ -1,4 +1,4 @@
-"""Who sees and changes what inside an organisation: the database against a model of the rules, and each statement."""
+"""Permissions inside an organisation: the database against a model of the rules, and a check of each statement."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TUNINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """All that reads and writes, over one connection."""
+    """The stores, over one connection."""
 
     pool: Pool
     documents: PostgresDocuments
@@ -73,7 +73,7 @@ ONCE = pytest.mark.one_postgres("the version before, whose policies ask for each
 
 @pytest.fixture(params=[pytest.param(VISIBLE, id="resolved"), pytest.param(None, id="unresolved", marks=ONCE)])
 async def stores(database: Database, request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
-    # Without it, as the previous version of the code opens its pool, policies ask for each row.
+    # Without it, as in pools of the previous version of the code, policies are evaluated for each row.
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test", resolved=request.param)
     storage = PostgresStorage(pool, None)
     yield Stores(
@@ -87,7 +87,7 @@ async def stores(database: Database, request: pytest.FixtureRequest) -> AsyncIte
 
 
 class Proof:
-    """Random grants, readers, moves and deletions; after each, what random callers see and may do."""
+    """Makes random grants, readers, moves and deletions; after each, checks what random callers see and may do."""
 
     def __init__(self, stores: Stores, rows: CorpusRows, choices: random.Random) -> None:
         self.stores = stores
@@ -123,7 +123,7 @@ class Proof:
         for check in self.choices.sample((self.check_lists, self.check_search, self.check_words, self.check_each), 2):
             await check(self.choices.choice(CALLERS))
             self.checked += 1
-        if self.choices.random() < 0.1:  # accesses go that no document has, and no document loses its own
+        if self.choices.random() < 0.1:  # unused accesses are deleted, and no document loses its own
             await self.stores.documents.erased(ADMIN, (), 0)
             pairs = {(entry.collection, entry.readers) for entry in self.model.documents.values() if entry.readers}
             assert self.rows.scalar("SELECT count(*) FROM corpus.accesses") == len(pairs)
@@ -154,7 +154,7 @@ class Proof:
         target = self.choices.choice(("", *COLLECTIONS))
         document = self.choices.choice(list(self.model.documents.values()))
         changed = replace(document, collection=target)
-        # To where the caller may write.
+        # To a collection that the caller may write to.
         allowed = self.model.access(caller, target) in ("write", "manage") or target == document.collection
         await self._change(caller, document, changed, Changes(collection=target), allowed=allowed)
 
@@ -248,7 +248,7 @@ class Proof:
             query = SearchQuery(Scope(), text="beacon canary", mode=SearchMode.LEXICAL, top_k=100)
             seen = await search.search(caller, query)
             scored = {entry.document_id for entry in seen.lexical}
-            # A word that only hidden documents hold weighs nothing, also where its owner sees them.
+            # A word that is only in hidden documents has no weight, even for callers who see the documents.
             assert scored <= visible.keys()
         async with tenant_transaction(self.stores.pool, caller) as connection:
             cursor = await connection.execute("SELECT coalesce(sum(chunks), 0) FROM corpus.term_counts WHERE term = 0")
@@ -263,7 +263,7 @@ class Proof:
         every = list(self.model.documents.values())
         chunks = await search.chunks(caller, [entry.chunk_id for entry in every])
         assert set(chunks) == {entry.chunk_id for entry in visible.values()}
-        await search.search(caller, SearchQuery(Scope(), self.vectors[0].tobytes(), SPACE))  # learns the space's table
+        await search.search(caller, SearchQuery(Scope(), self.vectors[0].tobytes(), SPACE))  # loads the space's table
         vectors = await search.vectors(caller, SPACE, [entry.chunk_id for entry in every])
         assert set(vectors) == set(chunks)
         for entry in self.choices.sample(every, 5):
@@ -280,9 +280,7 @@ def _unwritable(model: PermissionModel, caller: Tenant, document: ModelDocument)
     return model.access(caller, document.collection) not in ("write", "manage")
 
 
-async def test_what_callers_see_and_do_is_what_the_model_says(
-    database: Database, stores: Stores, proof: ProofScale
-) -> None:
+async def test_callers_see_and_do_what_the_model_allows(database: Database, stores: Stores, proof: ProofScale) -> None:
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
         run = Proof(stores, rows, proof.random())
         for name in COLLECTIONS:
@@ -294,7 +292,7 @@ async def test_what_callers_see_and_do_is_what_the_model_says(
 
 
 async def test_an_unrestricted_search_plans_no_sub_select_of_the_policies(database: Database) -> None:
-    """With them the planner read all chunks of an organisation for ten, and searches took half as long again."""
+    """With them, the planner read all chunks of an organisation to find ten, and searches took 50 % longer."""
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
         for vector in clustered(np.random.default_rng(1), 200):
             rows.add(NewDocument(ORG, vector[None]))
@@ -307,7 +305,7 @@ async def test_an_unrestricted_search_plans_no_sub_select_of_the_policies(databa
 
 @pytest.mark.one_postgres("it reads one server's count of functions that were called")
 async def test_an_unrestricted_search_calls_no_function_of_the_policies(database: Database) -> None:
-    """They took a tenth of its time in the server; what is hidden is found by them."""
+    """They took a tenth of the server's time; hidden documents still need them."""
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
         rows.add(NewDocument("other", clustered(np.random.default_rng(1), 1), texts=("beacon",)))
         rows.run("ALTER ROLE citewire_corpus SET track_functions = 'pl'")
@@ -318,13 +316,13 @@ async def test_an_unrestricted_search_calls_no_function_of_the_policies(database
                 await _search_once(database, replace(CALLERS[0], org_id="other"))
                 called = {name for (name,) in rows.all("SELECT funcname FROM pg_stat_user_functions WHERE calls > 0")}
                 assert (called & {"visible_setting", "sees_document", "sees_access"} != set()) == hidden
-                assert "sees_owned" not in called  # for each document: the policy does without
+                assert "sees_owned" not in called  # it would run for each document: the policy avoids it
         finally:
             rows.run("ALTER ROLE citewire_corpus RESET track_functions")
 
 
 async def _search_once(database: Database, caller: Tenant) -> None:
-    """Searches over a connection of its own, and waits until the server has counted what it called."""
+    """Searches over a new connection, and waits until the server has counted the called functions."""
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="once", resolved=VISIBLE)
     query = SearchQuery(Scope(), clustered(np.random.default_rng(2), 1)[0].tobytes(), SPACE, text="beacon")
     for mode in (SearchMode.DENSE, SearchMode.HYBRID, SearchMode.LEXICAL):
@@ -335,8 +333,8 @@ async def _search_once(database: Database, caller: Tenant) -> None:
         await wait_until(lambda: connection.execute(left).fetchone() == (True,))
 
 
-async def test_a_scan_asks_an_index_for_what_its_caller_may_see(database: Database) -> None:
-    """Below a policy the planner took none for it, and the policy was asked of all documents of the organisation."""
+async def test_a_scan_uses_an_index_for_what_its_caller_may_see(database: Database) -> None:
+    """Under a policy the planner used none, and evaluated the policy for all documents of the organisation."""
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
         for place, vector in enumerate(clustered(np.random.default_rng(1), 400)):
             number, _ = rows.add(NewDocument(ORG, vector[None], owner="somebody"))
@@ -378,7 +376,7 @@ SEES_NOTHING_OF_CONTENT = {
     ),
 )
 def test_every_statement_over_vectors_or_terms_joins_documents(name: str) -> None:
-    """These tables have no policy of access, for speed: a statement over them must pass that of the documents."""
+    """For speed, these tables have no access policy: statements over them must go through that of the documents."""
     for query, text in load_queries("citewire_retriever.store", f"sql/{name}.sql").items():
         bare = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         sources = bare.count("{vectors}") + bare.count("corpus.lexical")
@@ -406,7 +404,7 @@ def test_the_database_itself_hides_what_a_query_forgets(database: Database, tabl
 
         everything = seen("owner", "boss")
         assert everything > 0
-        assert seen("", "") == everything, "nothing is granted: it is everybody's"
+        assert seen("", "") == everything, "without grants, everybody sees everything"
         rows.run(
             "INSERT INTO corpus.collection_grants (org_id, collection_id, subject, access)"
             " SELECT org_id, collection_id, 'group:hr', 'read' FROM corpus.collections"
@@ -416,12 +414,12 @@ def test_the_database_itself_hides_what_a_query_forgets(database: Database, tabl
         assert seen("", "eve", "hr ") == 0
         assert seen("reader", "eve", "dev\nhr") == everything
         assert seen("admin", "eve") == everything
-        assert seen("editor", "boss") == everything, "an owner sees what is theirs"
+        assert seen("editor", "boss") == everything, "owners see their own documents"
         assert seen("", "", database_role="citewire_worker") == everything
 
 
-def test_the_version_before_goes_on_where_nothing_is_granted(database: Database) -> None:
-    """It sets the organisation and the user alone, and knows no access."""
+def test_the_previous_version_keeps_working_without_grants(database: Database) -> None:
+    """It only sets the organisation and the user, and doesn't know accesses."""
     with psycopg.connect(database.dsn("citewire_corpus")) as connection:
         set_tenant(connection, ORG, user_id="eve")
         for name in ("Old", "New"):
@@ -449,7 +447,7 @@ def test_the_version_before_goes_on_where_nothing_is_granted(database: Database)
             assert connection.execute(asked.encode(), (*values, ORG)).rowcount == 1
 
 
-async def test_an_erased_user_leaves_no_name_and_opens_nothing(database: Database, stores: Stores) -> None:
+async def test_an_erased_user_leaves_no_name_and_grants_nothing(database: Database, stores: Stores) -> None:
     bob, eve = CALLERS[1], CALLERS[4]
     with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as rows:
         vectors = clustered(np.random.default_rng(1), 2)
@@ -467,6 +465,6 @@ async def test_an_erased_user_leaves_no_name_and_opens_nothing(database: Databas
             " UNION ALL SELECT unnest(readers) FROM corpus.accesses"
         )
         assert {name for (name,) in named} == {"user:erased-1", "group:zebras"}
-        # The same readers are the same access again.
+        # The same readers get the same access again.
         await stores.documents.update(ADMIN, read, Changes(readers=("group:zebras", "user:erased-1")))
         assert rows.scalar("SELECT count(*) FROM corpus.accesses") == 1

@@ -1,4 +1,4 @@
-"""A database of the version before permissions, with data: whoever could read something reads it after the upgrade."""
+"""A database with data from before permissions: everyone can still read the same after the upgrade."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.one_postgres("it begins before a migration that no clus
 ROLES = (("owner",), ("admin",), ("editor",), ("member",), ("reader",), ())
 
 
-async def test_everything_is_read_as_it_was(empty_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everything_stays_readable(empty_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     every = migrations.read_migrations("citewire_retriever")
     before = await _migrate_before("0012", empty_database, monkeypatch)
     vectors = clustered(np.random.default_rng(1), 12)
@@ -67,7 +67,7 @@ async def test_everything_is_read_as_it_was(empty_database: Database, monkeypatc
         result = await search.search(caller, query)
         assert not result.hidden
         assert {entry.document_id for entry in result.ranked} == acme, roles
-    # Editors change what they did.
+    # Editors can change the same as before.
     changed = await documents.update(
         Tenant("acme", "newcomer", "pro", ("editor",)), max(acme), Changes(title="New", collection="Wiki")
     )
@@ -77,7 +77,7 @@ async def test_everything_is_read_as_it_was(empty_database: Database, monkeypatc
 
 
 async def test_what_was_hidden_stays_hidden(empty_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Grants and readers of before, also where nothing has been ingested yet."""
+    """Earlier grants and readers still apply, even where nothing has been ingested yet."""
     await _migrate_before("0016", empty_database, monkeypatch)
     with CorpusRows(empty_database.owner_dsn, dimensions=DIMENSIONS) as rows:
         for org in ("acme", "globex", "initech"):
@@ -88,7 +88,7 @@ async def test_what_was_hidden_stays_hidden(empty_database: Database, monkeypatc
         )
         rows.run("SELECT corpus.intern_access('globex', NULL, '{group:hr}')")
         await migrations.migrate(empty_database.owner_dsn, schema="corpus", package="citewire_retriever")
-        # And of one that grants later.
+        # And for an organisation that grants later.
         rows.run("SELECT corpus.intern_access('umbrella', NULL, '{group:hr}')")
     pool = await open_pool(empty_database.dsn("citewire_corpus"), max_size=1, name="test", resolved=VISIBLE)
     seen: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""A canary's way through the whole house: keys and addresses of tenants' providers are found nowhere behind it."""
+"""Canaries as keys and addresses of tenants' providers: afterwards, they are found in no log, trace or table."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ MODEL = "visible-model"
 QUESTION = {"question": "How long do refunds take?"}
 
 
-def spellings(secret: str) -> set[bytes]:
-    """A secret as it may hide: plain, in hexadecimal, and in base64 at any offset."""
+def encodings(secret: str) -> set[bytes]:
+    """Returns a secret's possible encodings: plain, hexadecimal, reversed, and base64 at any offset."""
     raw = secret.encode()
     encoded = {base64.b64encode(b"\0" * offset + raw)[4:-4] for offset in range(3)}
     return {raw, raw.hex().encode(), raw[::-1], *encoded}
 
 
-def found_in(places: dict[str, bytes]) -> list[str]:
-    """Where a canary is, and how it is spelt there."""
+def find_canaries(places: dict[str, bytes]) -> list[str]:
+    """Returns the places of canaries, and their encodings there."""
     return [
-        f"{place}: {spelling!r}"
+        f"{place}: {encoding!r}"
         for place, content in places.items()
         for secret in (KEY, PATH)
-        for spelling in spellings(secret)
-        if spelling in content
+        for encoding in encodings(secret)
+        if encoding in content
     ]
 
 
 def dump(dsn: str) -> bytes:
-    """Every row of every table of ours, as text."""
+    """Returns every row of each of our tables as text."""
     with psycopg.connect(dsn) as connection:
         tables = connection.execute(
             "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
@@ -69,7 +69,7 @@ async def scrape(process: ServiceProcess) -> bytes:
 
 
 class Recorder:
-    """A client that keeps every answer."""
+    """A client that records every answer."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -83,8 +83,8 @@ class Recorder:
 
 def test_the_search_finds_a_canary() -> None:
     for place in (KEY.encode(), b'{"x": "%s"}' % PATH.encode(), base64.b64encode(b"Bearer " + KEY.encode())):
-        assert found_in({"here": b"hay " + place + b" hay"})
-    assert not found_in({"here": b"sk-canary canary-path"})
+        assert find_canaries({"here": b"hay " + place + b" hay"})
+    assert not find_canaries({"here": b"sk-canary canary-path"})
 
 
 async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         embedder = await stack.enter_async_context(
             service_process("embedder", log=tmp_path / "embedder.log", **shared, CITEWIRE_MASTER_KEYS_FILE=str(keys))
         )
-        fakes.retriever.space = None  # nothing was ingested yet: any model may embed
+        fakes.retriever.space = None  # nothing has been ingested yet, so any model may embed
         targets = {f"CITEWIRE_GATEWAY_{name.upper()}_TARGET": fakes.target(name) for name in fakes.servers}
         targets["CITEWIRE_GATEWAY_GENERATOR_TARGET"] = f"127.0.0.1:{generator.port}"
         targets["CITEWIRE_GATEWAY_EMBEDDER_TARGET"] = f"127.0.0.1:{embedder.port}"
@@ -113,7 +113,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         )
         http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", trust_env=False, timeout=60)
         recorder = Recorder(await stack.enter_async_context(http))
-        async with asyncio.timeout(60):  # the embedder listens before its model is there
+        async with asyncio.timeout(60):  # the embedder listens before its model is loaded
             while (await recorder.send("GET", "/readyz")).status_code != 200:  # noqa: ASYNC110 - nothing tells us
                 await asyncio.sleep(0.1)
 
@@ -123,7 +123,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         assert any(PATH in call for call in upstream.calls)
         assert f"/{PATH}/v1/rerank" in upstream.calls
         upstream.hold = asyncio.Event()
-        await leave_half_way(http)
+        await leave_early(http)
         for status in (400, 401, 404, 429, 500, 529):
             upstream.status = status
             response = await recorder.send("POST", "/v1/chat", {**QUESTION, "stream": False})
@@ -143,13 +143,13 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
     places["the embedder's log"] = (tmp_path / "embedder.log").read_bytes()
     places["the gateway's log"] = (tmp_path / "gateway.log").read_bytes()
     places["the traces"] = b"".join(spans.received)
-    # What may be seen is seen, so the search looks where something is.
+    # Public values are found, so the search looks in the right places.
     for place in ("the metrics", "the database", "the answers", "the traces"):
         assert MODEL.encode() in places[place], place
     assert b"provider_refused" in places["the generator's log"]
     assert b"SealProvider" in places["the embedder's log"] + places["the traces"]
     assert b"PUT" in places["the gateway's log"]
-    assert found_in(places) == []
+    assert find_canaries(places) == []
 
 
 def body(base: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 # fields of the body
@@ -157,7 +157,7 @@ def body(base: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 # fields o
 
 
 async def use_provider(recorder: Recorder, base: str) -> None:
-    """Everything that goes well, and what is refused before it goes anywhere."""
+    """Makes successful calls, and calls that are refused before they reach a provider."""
     wrongs: tuple[dict[str, Any], ...] = ({"model": 1}, {"provider": "nobody"}, {"api_base": f"ftp://{PATH}"})
     for wrong in (*wrongs, {"fallbacks": [{"provider": None}]}):
         assert (await recorder.send("PUT", "/v1/providers/chat", body(base, **wrong))).status_code == 422
@@ -174,7 +174,7 @@ async def use_provider(recorder: Recorder, base: str) -> None:
 
 
 async def use_embedding_and_rerank(recorder: Recorder, base: str) -> None:
-    """The embedder's providers: whatever they answer, a search is asked with them. The last one stays."""
+    """Saves providers for the embedder and searches with them, whatever they answer. The last one stays."""
     for path, kind in (("embedding", "ollama"), ("embedding", "openai-compatible"), ("rerank", "openai-compatible")):
         saved = await recorder.send("PUT", f"/v1/providers/{path}", body(base, provider=kind))
         assert saved.status_code == 200, saved.text
@@ -182,8 +182,8 @@ async def use_embedding_and_rerank(recorder: Recorder, base: str) -> None:
     assert (await recorder.send("DELETE", "/v1/providers/embedding")).status_code == 204
 
 
-async def leave_half_way(http: httpx.AsyncClient) -> None:
-    """A client that goes before the first word."""
+async def leave_early(http: httpx.AsyncClient) -> None:
+    """Asks, and leaves before the first word."""
     with pytest.raises(httpx.ReadTimeout):
         await http.post("/v1/chat", json={**QUESTION, "stream": False}, timeout=1)
 

@@ -1,4 +1,4 @@
-"""The recall that is sampled is the recall that a full measurement finds, by every kind of search."""
+"""The sampled recall equals the recall of a full measurement, for every kind of search."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from databases import Database
 
 TENANT = Tenant("acme", "user", "pro")
-# So little effort that the graph misses some.
+# With so little effort, the graph misses some results.
 CARELESS = SearchTuning(
     ef_search_first=10, ef_search=10, ef_search_max=10, exact_chunks=0, exact_chunks_per_candidate=0
 )
@@ -61,7 +61,7 @@ def observed(scope: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize("by_document", [False, True])
 @pytest.mark.parametrize(("scope", "label"), [(Scope(), "whole"), (THIRD, "narrowed")])
-async def test_sampled_recall_is_that_of_a_full_measurement(
+async def test_sampled_recall_equals_a_full_measurement(
     rows: CorpusRows,
     pool: Pool,
     scope: Scope,
@@ -69,7 +69,7 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
     by_document: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The first walk gives what is wanted and nothing besides, and is never doubted.
+    # The first walk returns only what was requested, and is never followed by a second one.
     monkeypatch.setattr(tuning, "_SPARE", 0)
     monkeypatch.setattr(statements, "WATCHED", 0)
     random = np.random.default_rng(3)
@@ -90,12 +90,12 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
         await sampler.drained()
     total, count = observed(label)[0] - total, observed(label)[1] - count
     assert count == len(full)
-    assert by_document or np.mean(full) < 0.995  # there is something to measure
+    assert by_document or np.mean(full) < 0.995  # otherwise there would be nothing to measure
     assert total / count == pytest.approx(float(np.mean(full)), abs=0.01)
 
 
-async def test_expired_documents_harm_no_recall(rows: CorpusRows, pool: Pool) -> None:
-    """With half of the library expired, and with nearly all of it, the graph's walk goes on, or a scan takes over."""
+async def test_expired_documents_do_not_lower_the_recall(rows: CorpusRows, pool: Pool) -> None:
+    """With half or nearly all of the library expired, the walk of the graph continues, or a scan takes over."""
     random = np.random.default_rng(7)
     tuning = replace(SearchTuning(), exact_chunks=0, exact_chunks_per_candidate=0)
     with rows.bulk():
@@ -126,7 +126,7 @@ async def test_only_the_first_ten_count_and_equal_distances_are_as_good(rows: Co
         assert await recall.measure(sample) == 1.0
 
 
-async def test_what_the_graph_cannot_answer_is_no_sample(rows: CorpusRows, pool: Pool) -> None:
+async def test_searches_without_the_graph_are_not_sampled(rows: CorpusRows, pool: Pool) -> None:
     vector = clustered(np.random.default_rng(5), 1)[0]
     fill(rows, "acme", clustered(np.random.default_rng(5), 5), each=5)
     recall = PostgresRecall(pool, CARELESS, seconds=10)
@@ -149,7 +149,7 @@ async def test_a_sample_ends_at_its_time_limit(database: Database, rows: CorpusR
         other.execute("LOCK TABLE corpus.documents IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(DeadlineExceeded):
             await recall.measure(sample)
-        # So does one that the end of the process finds waiting, at once.
+        # If the process ends, a waiting sample ends at once.
         patient = PostgresRecall(pool, CARELESS, seconds=60)
         sampler = RecallSampler(patient.measure, Sampling(rate=1), chance=lambda: 0.0)
         async with asyncio.timeout(10):
@@ -157,7 +157,7 @@ async def test_a_sample_ends_at_its_time_limit(database: Database, rows: CorpusR
                 sampler.offer(sample)
                 while not await _waits_for_a_lock(database):  # noqa: ASYNC110 - nothing announces it
                     await asyncio.sleep(0.01)
-    assert await recall.measure(sample) is not None  # the pool's only connection is whole
+    assert await recall.measure(sample) is not None  # the pool's only connection is usable
     await pool.close()
 
 
@@ -171,7 +171,7 @@ async def _waits_for_a_lock(database: Database) -> bool:
 
 
 @pytest.mark.parametrize(("rate", "sampled"), [(1.0, 20), (0.0, 0)])
-async def test_a_running_retriever_samples_behind_its_answers(
+async def test_a_running_retriever_samples_after_its_answers(
     database: Database, rows: CorpusRows, rate: float, sampled: int
 ) -> None:
     random = np.random.default_rng(11)

@@ -1,4 +1,4 @@
-"""Tenants are kept apart by the database itself, whatever a query forgets to say. Asked as the application's roles."""
+"""The database itself isolates tenants, whatever a query omits. Tested with the application's roles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONTENT = (
     "document_values",
 )
 
-# They hold no content: the worker finds its work in them, across tenants.
+# They have no content: the worker looks for work in them, across tenants.
 ACROSS = {
     ("citewire_worker", "ingest_jobs"),
     ("citewire_worker", "backfill_checks"),
@@ -44,7 +44,7 @@ Row = tuple[Any, ...]
 
 
 def ask(dsn: str, query: LiteralString | sql.Composed, *, org: str | None = None) -> list[Row]:
-    """Rows that a role sees, as a tenant or without one."""
+    """Returns the rows that a role sees, as a tenant or without one."""
     with psycopg.connect(dsn) as connection:
         if org is not None:
             set_tenant(connection, org)
@@ -53,7 +53,7 @@ def ask(dsn: str, query: LiteralString | sql.Composed, *, org: str | None = None
 
 @pytest.fixture
 def vectors(database: Database) -> Iterator[str]:
-    """The database with a document of each of two tenants, in every table; the name of the vectors' table."""
+    """Fills every table with a document of two tenants each; returns the name of the vectors' table."""
     with CorpusRows(database.owner_dsn, dimensions=3) as rows:
         for org in ("acme", "other"):
             document_id, _ = rows.add(
@@ -126,7 +126,7 @@ def test_org_id_leads_every_key(database: Database, vectors: str) -> None:
     assert [key for key in keys if key[2] != "org_id"] == []
 
 
-def test_the_roles_are_bound_by_it(database: Database, vectors: str) -> None:
+def test_the_roles_do_not_bypass_it(database: Database, vectors: str) -> None:
     del vectors
     roles = ask(
         database.owner_dsn,
@@ -140,7 +140,7 @@ def test_the_roles_are_bound_by_it(database: Database, vectors: str) -> None:
 
 
 @pytest.mark.parametrize("role", APPLICATION_ROLES)
-def test_foreign_rows_are_seen_through_no_table(database: Database, vectors: str, role: str) -> None:
+def test_no_table_shows_foreign_rows(database: Database, vectors: str, role: str) -> None:
     for table in (*CONTENT, vectors):
         count = sql.SQL(
             "SELECT count(*) FILTER (WHERE org_id = 'acme'), count(*) FILTER (WHERE org_id <> 'acme') FROM {}"
@@ -159,7 +159,7 @@ def test_without_a_tenant_nothing_is_seen(database: Database, vectors: str) -> N
                 assert ask(database.dsn(role), query, org=org) == [(0,)], (role, table, org)
 
 
-def test_scales_and_centroids_are_each_organisations_own(database: Database, vectors: str) -> None:
+def test_each_organisation_has_its_own_scales_and_centroids(database: Database, vectors: str) -> None:
     space = int(vectors.removeprefix("vectors_"))
     with psycopg.connect(database.dsn("citewire_worker")) as connection:
         set_tenant(connection, "acme")
@@ -178,7 +178,7 @@ def test_scales_and_centroids_are_each_organisations_own(database: Database, vec
             )
 
 
-def test_calibrations_are_each_organisations_own(database: Database, vectors: str) -> None:
+def test_each_organisation_has_its_own_calibrations(database: Database, vectors: str) -> None:
     space = int(vectors.removeprefix("vectors_"))
     put = "INSERT INTO corpus.space_calibrations (org_id, space_id) VALUES ('acme', %s)"
     count = "SELECT count(*) FROM corpus.space_calibrations"
@@ -223,7 +223,7 @@ FORBIDDEN: list[tuple[str, LiteralString]] = [
 
 
 @pytest.mark.one_postgres("Citus refuses a change of org_id before privileges are looked at, for everybody")
-def test_what_a_role_may_not(database: Database, vectors: str) -> None:
+def test_roles_lack_these_rights(database: Database, vectors: str) -> None:
     del vectors
     for role, statement in FORBIDDEN:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -231,7 +231,7 @@ def test_what_a_role_may_not(database: Database, vectors: str) -> None:
 
 
 @pytest.mark.one_postgres("shards take the partitions' place; `test_citus_cluster.py` asks them")
-def test_partitions_are_not_reached_directly(database: Database, vectors: str) -> None:
+def test_partitions_cannot_be_read_directly(database: Database, vectors: str) -> None:
     for role in APPLICATION_ROLES:
         query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", f"{vectors}_p0"))
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -1,4 +1,4 @@
-"""docs/how-to/scaling.md says of every table what becomes of it on Citus, and what it says fits the schema."""
+"""docs/how-to/scaling.md says for every table how Citus stores it, and matches the schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HasDsn(Protocol):
 
 
 def _row(start: str) -> set[str]:
-    """The tables of one row of the guide; a name without a schema has that of the one before."""
+    """Returns the tables in a row of the guide; a name without a schema has that of the previous one."""
     line = next(line for line in GUIDE.read_text().splitlines() if line.startswith(f"| {start}"))
     names: set[str] = set()
     schema = ""
@@ -47,16 +47,16 @@ def rows() -> dict[str, set[str]]:
 def test_every_table_is_in_it(database: HasDsn, rows: dict[str, set[str]]) -> None:
     with psycopg.connect(database.owner_dsn) as connection:
         tables = {str(name): bool(led) for name, led in connection.execute(_TABLES).fetchall()}
-    told = rows["distributed"] | rows["reference"] | rows["local"]
+    listed = rows["distributed"] | rows["reference"] | rows["local"]
     # The guide says "each `schema_migrations`" and "the vectors' table of each space".
     ours = {name for name in tables if not name.endswith(".schema_migrations")}
-    named = {name for name in told if not name.endswith(".schema_migrations")}
+    named = {name for name in listed if not name.endswith(".schema_migrations")}
     assert named == ours
     assert [name for name in rows["distributed"] if not tables[name]] == []
 
 
-def test_foreign_keys_can_be_kept_but_for_the_one_that_it_names(database: HasDsn, rows: dict[str, set[str]]) -> None:
-    """Citus keeps keys within a shard, and to reference tables."""
+def test_all_foreign_keys_can_be_kept_except_the_one_it_names(database: HasDsn, rows: dict[str, set[str]]) -> None:
+    """Citus supports foreign keys within a shard and to reference tables."""
     with psycopg.connect(database.owner_dsn) as connection:
         keys = {(str(source), str(target)) for source, target in connection.execute(_KEYS).fetchall()}
 

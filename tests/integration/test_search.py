@@ -1,4 +1,4 @@
-"""Dense search against numpy's exact answer: several tenants, scopes, both ways, and the plans that Postgres makes."""
+"""Dense search against numpy's exact results: several tenants and scopes, scan and index, and Postgres's plans."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def search_count(way: str) -> float:
     return value
 
 
-async def test_exact_search_is_numpys(rows: CorpusRows, pool: Pool) -> None:
+async def test_exact_search_equals_numpys(rows: CorpusRows, pool: Pool) -> None:
     random = np.random.default_rng(7)
     libraries = {org: fill(rows, org, clustered(random, 300), each=7) for org in ("acme", "other", "third")}
     for vector in clustered(random, 20):
         for org, library in libraries.items():
             ids, exact = await search(pool, org, query(vector, top_k=15))
-            # Half precision may swap neighbours that are as near as makes no difference.
+            # Half precision may swap neighbours at nearly the same distance.
             assert exact
             assert len(ids) == 15
             assert len(set(ids) & set(library.nearest(vector, 15))) >= 14
             assert ids[0] == library.nearest(vector, 1)[0]
 
 
-async def test_index_search_has_the_recall_and_stays_inside_the_tenant(rows: CorpusRows, pool: Pool) -> None:
+async def test_index_search_reaches_the_recall_and_stays_inside_the_tenant(rows: CorpusRows, pool: Pool) -> None:
     random = np.random.default_rng(8)
     mate = partition_mate("acme", rows.dsn)
     with rows.bulk():
@@ -77,7 +77,7 @@ async def test_index_search_has_the_recall_and_stays_inside_the_tenant(rows: Cor
     third = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third"))
     tagged = np.isin(
         library.document_ids, list(dict.fromkeys(library.document_ids.tolist()))[::3]
-    )  # as they were saved
+    )  # in the order in which they were saved
     for scope, keep in ((Scope(), None), (third, tagged)):
         matches = 0
         vectors = clustered(random, 40)
@@ -89,8 +89,8 @@ async def test_index_search_has_the_recall_and_stays_inside_the_tenant(rows: Cor
         assert matches / (10 * len(vectors)) >= 0.97, scope
 
 
-async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Pool) -> None:
-    """50 own chunks in one graph with 20,000 nearer ones of another tenant and 500 nearer ones not yet published."""
+async def test_foreign_rows_never_reduce_results(rows: CorpusRows, pool: Pool) -> None:
+    """50 own chunks share a graph with 20,000 nearer ones of another tenant and 500 nearer ones not yet published."""
     random = np.random.default_rng(9)
     target = clustered(random, 1)[0]
     mate = partition_mate("acme", rows.dsn)
@@ -101,7 +101,7 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
         own = fill(rows, "acme", far / np.linalg.norm(far, axis=1, keepdims=True), each=5)
         fill(rows, "acme", crowd[:500], each=500, live=False)
     expected = set(own.nearest(target, 10))
-    # By default so few are scanned at once; a graph that is asked all the same gives up among the foreign rows.
+    # By default so few rows are scanned at once; the graph, if used anyway, gives up among the foreign rows.
     fallbacks = search_count("fallback")
     for tuning in (DEFAULT, replace(ALWAYS_INDEX, max_scan_tuples=5000)):
         ids, exact = await search(pool, "acme", query(target), tuning)
@@ -115,8 +115,10 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
 
 
 @pytest.mark.parametrize("by_document", [False, True])
-async def test_where_nothing_is_near_the_graph_is_doubted(rows: CorpusRows, pool: Pool, by_document: bool) -> None:
-    """2,300 chunks about one thing, and questions about another: all are about as far away."""
+async def test_if_nothing_is_near_the_graphs_results_are_checked(
+    rows: CorpusRows, pool: Pool, by_document: bool
+) -> None:
+    """2,300 chunks on one topic and questions on another: all have about the same distance."""
     random = np.random.default_rng(21)
     subject, other = clustered(random, 2)
     other -= (other @ subject) * subject
@@ -124,10 +126,10 @@ async def test_where_nothing_is_near_the_graph_is_doubted(rows: CorpusRows, pool
         crowd = subject + 0.05 * random.normal(size=(2300, DIMENSIONS)).astype(np.float32)
         library = fill(rows, "acme", crowd / np.linalg.norm(crowd, axis=1, keepdims=True), each=5)
     fallbacks, graphs = search_count("fallback"), search_count("graph")
-    # A scan costs no more than a longer walk here.
+    # Here a scan costs no more than a longer walk.
     _, exact = await search(pool, "acme", query(other, by_document=by_document))
     assert (exact, search_count("fallback"), search_count("graph")) == (True, fallbacks + 1, graphs)
-    # Where it would, the walk is longer.
+    # If it would cost more, the walk is longer.
     hasty = replace(ALWAYS_INDEX, ef_search_first=1, ef_search=200)
     ids, exact = await search(pool, "acme", query(other), hasty)
     assert (exact, search_count("fallback"), search_count("graph")) == (False, fallbacks + 1, graphs + 1)
@@ -151,7 +153,7 @@ async def test_by_document_through_the_index(rows: CorpusRows, pool: Pool) -> No
     assert matches / 200 >= 0.97
 
 
-async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) -> None:
+async def test_statistics_only_affect_the_way_of_search(rows: CorpusRows, pool: Pool) -> None:
     random = np.random.default_rng(11)
     first = fill(rows, "acme", clustered(random, 20), each=5)
     store = PostgresSearch(
@@ -161,7 +163,7 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
     vector = clustered(random, 1)[0]
     assert len((await store.search(tenant, query(vector, top_k=200))).ranked) == 20
     second = fill(rows, "acme", clustered(random, 100), each=5)
-    results = await store.search(tenant, query(vector, top_k=200))  # by what it remembers, 20 chunks are there
+    results = await store.search(tenant, query(vector, top_k=200))  # by its cached statistics, there are 20 chunks
     assert {candidate.chunk_id for candidate in results.ranked} == {
         *first.chunk_ids.tolist(),
         *second.chunk_ids.tolist(),
@@ -169,7 +171,7 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
 
 
 async def plan(search: RecordedSearch, org: str, query: SearchQuery) -> str:
-    """What Postgres makes, for the application's role, of the very statement that a search sends."""
+    """Returns Postgres's plan, for the application's role, of the statement that a search sends."""
     tenant = Tenant(org, "user", "pro")
     statements = await search.sent(tenant, query)
     async with tenant_transaction(search.pool, tenant) as connection:
@@ -190,7 +192,7 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
         fill(rows, "small", clustered(random, 200), each=20)
     vector = clustered(random, 1)[0]
     third = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third"))
-    # Few candidates, so that the graph is chosen at this size already.
+    # Few candidates, so that the graph is chosen even at this size.
     async with recorded_search(database.dsn("citewire_corpus"), replace(DEFAULT, ef_search=24)) as search:
         graph = await plan(search, "large", query(vector))
         scans = [
@@ -202,14 +204,16 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
     assert "Order By: (embedding <=> " in graph
     for text in (graph, *scans):
         tables = {word for word in text.split() if word.startswith(f"vectors_{rows.space_id}_p")}
-        assert len({name.split("_")[2] for name in tables}) == 1, text  # one partition of all
+        assert len({name.split("_")[2] for name in tables}) == 1, text  # only one partition
     for text in scans:
         assert "embedding_idx" not in text
         assert "Sort Key" in text
 
 
 @pytest.mark.one_postgres("nothing is planned once there: a plan for all values names no shard")
-async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: CorpusRows, database: Database) -> None:
+async def test_a_walk_is_planned_once_and_size_dependent_statements_each_time(
+    rows: CorpusRows, database: Database
+) -> None:
     random = np.random.default_rng(13)
     with rows.bulk():
         fill(rows, "acme", clustered(random, 3000), each=20)
@@ -238,13 +242,13 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
 async def test_a_small_organisations_scan_is_planned_once_and_reads_its_own_rows(
     rows: CorpusRows, database: Database, hidden: bool
 ) -> None:
-    """Whoever shares its partition: a plan for an organisation of average size reads the partition whole."""
+    """Whatever shares its partition: a plan for an organisation of average size would read the whole partition."""
     random = np.random.default_rng(14)
     mate = partition_mate("acme", database.dsn("postgres"))
     with rows.bulk():
         fill(rows, "acme", clustered(random, 3000), each=20)
         fill(rows, mate, clustered(random, 40), each=20)
-    if hidden:  # something may be, from the first readers on
+    if hidden:  # documents may be hidden as soon as one has readers
         rows.run("SELECT corpus.intern_access(%s, NULL, '{group:hr}')", (mate,))
     read = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname LIKE 'vectors!_1!_p%%' ESCAPE '!'"
     [(before,)] = rows.all(read)
@@ -260,11 +264,11 @@ async def test_a_small_organisations_scan_is_planned_once_and_reads_its_own_rows
             " WHERE statement LIKE '%%nearest AS MATERIALIZED%%'"
         )
         planned = [row[:2] for row in await cursor.fetchall()]
-        await connection.execute("SELECT 1")  # which writes the statistics
+        await connection.execute("SELECT 1")  # this flushes the statistics
     await pool.close()
     assert planned == [(12, 0)]
     [(after,)] = rows.all(read)
-    assert after - before <= 3040  # once, while it is counted
+    assert after - before <= 3040  # read once, for the count
 
 
 async def test_busy_connections_dont_look_like_a_database_that_is_away(database: Database) -> None:

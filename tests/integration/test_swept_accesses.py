@@ -1,4 +1,4 @@
-"""Accesses that no document has any more go, and none that a document has or is just getting."""
+"""Accesses without documents are deleted, but none that a document has or is just getting."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def add(rows: CorpusRows, org: str = "acme") -> int:
     return rows.add(NewDocument(org, vectors, title="T", owner="dora"))[0]
 
 
-async def begun(database: Database) -> psycopg.AsyncConnection:
-    """A connection in a transaction of the organisation."""
+async def open_transaction(database: Database) -> psycopg.AsyncConnection:
+    """Opens a connection in a transaction of the organisation."""
     connection = await psycopg.AsyncConnection.connect(database.dsn("citewire_corpus"))
     await find_nodes(connection)
     values = {"citewire.org_id": "acme", "citewire.role": "admin"}
@@ -57,7 +57,7 @@ async def begun(database: Database) -> psycopg.AsyncConnection:
     return connection
 
 
-async def test_what_no_document_has_goes_with_the_next_round(rows: CorpusRows, documents: PostgresDocuments) -> None:
+async def test_unused_accesses_are_deleted_in_the_next_round(rows: CorpusRows, documents: PostgresDocuments) -> None:
     first, second, foreign = add(rows), add(rows), add(rows, "globex")
     await documents.update(ADMIN, first, Changes(readers=("group:hr",)))
     await documents.update(ADMIN, second, Changes(readers=("group:hr", "user:bob")))
@@ -75,14 +75,16 @@ async def test_what_no_document_has_goes_with_the_next_round(rows: CorpusRows, d
     in_counts = "SELECT access_id FROM corpus.access_counts WHERE org_id = 'acme' AND access_id <> 0"
     assert rows.all(in_counts) == rows.all(of_documents)
     assert rows.scalar("SELECT count(*) FROM corpus.access_readers WHERE org_id = 'acme'") == 2
-    assert rows.scalar("SELECT count(*) FROM corpus.accesses WHERE org_id = 'globex'") == 2, "another organisation's"
+    assert rows.scalar("SELECT count(*) FROM corpus.accesses WHERE org_id = 'globex'") == 2, (
+        "another organisation's accesses stay"
+    )
 
 
-async def test_what_a_document_is_just_getting_stays(rows: CorpusRows, database: Database) -> None:
+async def test_an_access_that_a_document_is_just_getting_stays(rows: CorpusRows, database: Database) -> None:
     number = add(rows)
     rows.run(INTERN)
-    giving = await begun(database)
-    sweeping = await begun(database)
+    giving = await open_transaction(database)
+    sweeping = await open_transaction(database)
     try:
         cursor = await giving.execute(INTERN)
         access = await cursor.fetchone()
@@ -99,10 +101,10 @@ async def test_what_a_document_is_just_getting_stays(rows: CorpusRows, database:
 
 
 @pytest.mark.one_postgres("it looks for who waits for a lock among one server's connections")
-async def test_what_is_swept_meanwhile_is_made_anew(rows: CorpusRows, database: Database) -> None:
+async def test_an_access_deleted_meanwhile_is_created_again(rows: CorpusRows, database: Database) -> None:
     number = add(rows)
     rows.run(INTERN)
-    giving, sweeping = await begun(database), await begun(database)
+    giving, sweeping = await open_transaction(database), await open_transaction(database)
     try:
         assert await (await sweeping.execute(SWEEP)).fetchone() == (1,)
         waiting = asyncio.create_task(giving.execute(INTERN))

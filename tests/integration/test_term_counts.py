@@ -1,4 +1,4 @@
-"""The statistics of lexical search stay what they would be if they were counted anew, whatever happens to documents."""
+"""The statistics of lexical search always equal a fresh count, whatever happens to documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Counts = dict[tuple[str, int, int], int]
 
 
 def stored_counts(database: Database) -> Counts:
-    """The counts as they are, zeros aside."""
+    """Returns the stored counts without zeros."""
     with psycopg.connect(database.owner_dsn) as connection:
         rows = connection.execute(
             "SELECT org_id, term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0"
@@ -39,8 +39,8 @@ def stored_counts(database: Database) -> Counts:
         return {(org, term, collection): chunks for org, term, collection, chunks in rows}
 
 
-def counted_anew(database: Database) -> Counts:
-    """The counts of what is live, made from the chunks' texts."""
+def fresh_counts(database: Database) -> Counts:
+    """Counts the terms of live chunks from their texts."""
     counts: Counter[tuple[str, int, int]] = Counter()
     with psycopg.connect(database.owner_dsn) as connection:
         for org, collection, text in connection.execute(
@@ -52,7 +52,7 @@ def counted_anew(database: Database) -> Counts:
 
 
 @pytest.mark.parametrize("first_seed", range(3))
-def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database, first_seed: int) -> None:
+def test_counts_equal_fresh_ones_after_random_parallel_changes(database: Database, first_seed: int) -> None:
     failures: list[BaseException] = []
 
     def guarded(seed: int) -> None:
@@ -68,14 +68,14 @@ def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database
         thread.join()
     assert failures == []
     counts = stored_counts(database)
-    assert counts == counted_anew(database)
+    assert counts == fresh_counts(database)
     assert len(counts) > 10
     assert min(counts.values()) > 0
 
 
 @dataclass(slots=True)
-class _Mine:
-    """A document that one thread changes."""
+class _OwnDocument:
+    """A document that only one thread changes."""
 
     org: str
     document_id: int
@@ -85,11 +85,11 @@ class _Mine:
 
 
 def _change_at_random(database: Database, seed: int) -> None:
-    """Changes documents of two organisations in every way that there is, which other threads do as well."""
+    """Changes documents of two organisations in every possible way, in parallel to other threads."""
     choose = random.Random(seed)
-    mine: list[_Mine] = []
+    own_documents: list[_OwnDocument] = []
     with CorpusRows(database.owner_dsn, dimensions=2) as corpus:
-        actions: dict[str, Callable[[CorpusRows, random.Random, _Mine], None]] = {
+        actions: dict[str, Callable[[CorpusRows, random.Random, _OwnDocument], None]] = {
             "replace": _replace,
             "stage and fail": _stage,
             "retry": _retry,
@@ -99,79 +99,79 @@ def _change_at_random(database: Database, seed: int) -> None:
         }
         for _ in range(60):
             action = choose.choice(("put", "put", "put", "delete", *actions))
-            if action == "put" or not mine:
+            if action == "put" or not own_documents:
                 made = _texts(choose)
                 org = choose.choice(("acme", "other"))
                 vectors = np.ones((len(made), 2), np.float32)
                 document = NewDocument(org, vectors, texts=made, collection=choose.choice(COLLECTIONS))
-                mine.append(_Mine(org, corpus.add(document)[0]))
+                own_documents.append(_OwnDocument(org, corpus.add(document)[0]))
             elif action == "delete":
-                gone = mine.pop(choose.randrange(len(mine)))
+                gone = own_documents.pop(choose.randrange(len(own_documents)))
                 corpus.run(
                     "DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (gone.org, gone.document_id)
                 )
             else:
-                actions[action](corpus, choose, choose.choice(mine))
+                actions[action](corpus, choose, choose.choice(own_documents))
 
 
 def _texts(choose: random.Random) -> list[str]:
     return [" ".join(choose.choices(WORDS, k=choose.randint(1, 6))) for _ in range(choose.randint(1, 4))]
 
 
-def _replace(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
-    _stage(corpus, choose, it)
-    _publish(corpus, it)
+def _replace(corpus: CorpusRows, choose: random.Random, own: _OwnDocument) -> None:
+    _stage(corpus, choose, own)
+    _publish(corpus, own)
 
 
-def _stage(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
-    """Chunks and terms of a new version, which nobody sees yet; those of an earlier attempt are put away first."""
-    _forget(corpus, choose, it)
+def _stage(corpus: CorpusRows, choose: random.Random, own: _OwnDocument) -> None:
+    """Stages chunks and terms of a new version, after removing those of an earlier attempt."""
+    _forget(corpus, choose, own)
     made = _texts(choose)
-    it.staged = it.live + 1
+    own.staged = own.live + 1
     vectors = np.ones((len(made), 2), np.float32)
-    corpus.add_version(it.org, it.document_id, it.staged, vectors, texts=made, with_vectors=False)
+    corpus.add_version(own.org, own.document_id, own.staged, vectors, texts=made, with_vectors=False)
 
 
-def _retry(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
-    """What failed is staged and published after all."""
-    if it.staged is not None:
-        _replace(corpus, choose, it)
+def _retry(corpus: CorpusRows, choose: random.Random, own: _OwnDocument) -> None:
+    """Stages and publishes a failed version after all."""
+    if own.staged is not None:
+        _replace(corpus, choose, own)
 
 
-def _roll_back(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
-    if it.staged is not None:
+def _roll_back(corpus: CorpusRows, choose: random.Random, own: _OwnDocument) -> None:
+    if own.staged is not None:
         corpus.run("BEGIN")
-        corpus.publish(it.org, it.document_id, it.staged, chunks=1, tokens=1)
+        corpus.publish(own.org, own.document_id, own.staged, chunks=1, tokens=1)
         corpus.run("ROLLBACK")
     corpus.run("BEGIN")
-    corpus.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (it.org, it.document_id))
+    corpus.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (own.org, own.document_id))
     corpus.run("ROLLBACK" if choose.random() < 0.9 else "ABORT")
 
 
-def _forget(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+def _forget(corpus: CorpusRows, choose: random.Random, own: _OwnDocument) -> None:
     del choose
-    if it.staged is not None:
+    if own.staged is not None:
         corpus.run(
             "DELETE FROM corpus.versions WHERE org_id = %s AND document_id = %s AND version = %s",
-            (it.org, it.document_id, it.staged),
+            (own.org, own.document_id, own.staged),
         )
-        it.staged = None
+        own.staged = None
 
 
-def _move(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+def _move(corpus: CorpusRows, choose: random.Random, own: _OwnDocument) -> None:
     corpus.run(
         "UPDATE corpus.documents SET collection_id = (SELECT collection_id FROM corpus.collections"
         " WHERE org_id = %s AND name = %s) WHERE org_id = %s AND document_id = %s",
-        (it.org, choose.choice(COLLECTIONS), it.org, it.document_id),
+        (own.org, choose.choice(COLLECTIONS), own.org, own.document_id),
     )
 
 
-def _publish(corpus: CorpusRows, it: _Mine) -> None:
-    """The new version goes live, and the one before loses its terms, or keeps them until it is swept."""
-    assert it.staged is not None
-    before, it.live, it.staged = it.live, it.staged, None
-    corpus.publish(it.org, it.document_id, it.live, chunks=1, tokens=1)
-    corpus.scalar("SELECT corpus.drop_vectors(%s, %s, %s)", (it.org, it.document_id, before))
+def _publish(corpus: CorpusRows, own: _OwnDocument) -> None:
+    """Publishes the new version; the previous one loses its terms, or keeps them until it is swept."""
+    assert own.staged is not None
+    before, own.live, own.staged = own.live, own.staged, None
+    corpus.publish(own.org, own.document_id, own.live, chunks=1, tokens=1)
+    corpus.scalar("SELECT corpus.drop_vectors(%s, %s, %s)", (own.org, own.document_id, before))
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
@@ -183,8 +183,8 @@ def test_a_deleted_document_leaves_nothing_counted(database: Database, collectio
         assert stored_counts(database) == {}
 
 
-async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database: Database) -> None:
-    """One worker stages and fails, one stages and loses its claim, one stages and publishes; then the second tries."""
+async def test_failed_and_repeated_attempts_are_counted_once(database: Database) -> None:
+    """One worker stages and fails, another stages and loses its claim, a third publishes; then the second tries to."""
     async with IngestHarness.open(database) as harness:
         table = await harness.worker.ensure_space(Space("m", "r", 2))
         ones = np.ones((1, 2), np.float32)

@@ -1,4 +1,4 @@
-"""Processes that are told where their certificates are: the gateway reaches a service over mutual TLS, and only so."""
+"""Processes with certificates: the gateway reaches a service over mutual TLS, and only that way."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tls(folder: Path) -> dict[str, str]:
 
 
 def states(port: int) -> dict[str, str]:
-    """What the gateway's readiness says of each part."""
+    """Returns the state of each part in the gateway's readiness."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=20) as response:
             return json.load(response)
@@ -53,7 +53,7 @@ async def health(port: int, service: str) -> int:
         return answer.status
 
 
-async def test_the_gateway_reaches_a_service_over_tls_and_only_so(database: HasDsn, tmp_path: Path) -> None:
+async def test_the_gateway_reaches_a_service_only_over_tls(database: HasDsn, tmp_path: Path) -> None:
     authority = Authority()
     authority.issue(tmp_path / "generator", "localhost")
     authority.issue(tmp_path / "gateway", "gateway")
@@ -108,7 +108,7 @@ async def test_a_worker_answers_its_probes(database: HasDsn) -> None:
 
 @pytest.mark.parametrize("missing", ["CERT", "KEY", "CA"])
 @pytest.mark.parametrize("process", SERVERS)
-def test_certificates_are_told_completely_or_not_at_all(
+def test_settings_of_certificates_must_be_complete(
     process: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = f"CITEWIRE_{process.upper()}"

@@ -1,4 +1,4 @@
-"""A space that nobody has seen gets a threshold of its own, in the background, and nothing of other tenants."""
+"""An unknown space gets its own threshold in the background, without using other tenants' data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OFF_TOPIC = "Explain quantum chromodynamics and lattice gauge theory"
 
 
 class FakeEmbedder:
-    """Embeds with that model, and notes what for."""
+    """Embeds with the space's model, and records the texts."""
 
     def __init__(self) -> None:
         self.purposes: list[int] = []
@@ -66,7 +66,7 @@ class FakeEmbedder:
 
 
 class Library:
-    """What a test asks of the retriever, as the application's role."""
+    """The retriever as tests use it, with the application's role."""
 
     def __init__(self, retrieval: RetrievalService, spaces: PostgresSpaces) -> None:
         self._retrieval = retrieval
@@ -106,10 +106,10 @@ def scales(store: PostgresBackfillStore, embedder: FakeEmbedder) -> SpaceScales:
     return SpaceScales(store, cast("GrpcEmbedder", embedder))
 
 
-async def test_a_space_never_seen_gets_a_threshold_of_its_own(
+async def test_an_unknown_space_gets_its_own_threshold(
     rows: CorpusRows, library: Library, worker: PostgresBackfillStore
 ) -> None:
-    # All texts are alike in it, so that a threshold of another model would call nothing off topic.
+    # All texts are similar in this space, so another model's threshold would call nothing off topic.
     before = await library.search(OFF_TOPIC)
     assert min(result.score for result in before.results) > 0.5
     assert not before.off_topic
@@ -130,7 +130,7 @@ async def test_a_space_never_seen_gets_a_threshold_of_its_own(
     assert not (await library.search("Summarize the documents")).off_topic
 
 
-async def test_another_organisation_is_measured_by_itself(
+async def test_another_organisation_is_measured_separately(
     rows: CorpusRows, library: Library, worker: PostgresBackfillStore
 ) -> None:
     rows.add(NewDocument("other", embed(TEXTS_STORED[:2]), texts=TEXTS_STORED[:2]))
@@ -145,7 +145,7 @@ async def test_another_organisation_is_measured_by_itself(
     assert [row[0] for row in rows.all("SELECT chunks FROM corpus.centroids ORDER BY org_id")] == [10, 2]
 
 
-async def test_what_is_measured_is_not_measured_again_until_the_library_has_changed(
+async def test_a_library_is_not_measured_again_until_it_has_changed(
     rows: CorpusRows, worker: PostgresBackfillStore
 ) -> None:
     embedder, table = FakeEmbedder(), VectorTable(rows.space_id, f"vectors_{rows.space_id}")
@@ -163,7 +163,7 @@ async def test_what_is_measured_is_not_measured_again_until_the_library_has_chan
     assert rows.scalar("SELECT chunks FROM corpus.centroids WHERE collection_id = 0") == 14
 
 
-async def test_a_large_collection_has_a_centroid_of_its_own(rows: CorpusRows, worker: PostgresBackfillStore) -> None:
+async def test_a_large_collection_has_its_own_centroid(rows: CorpusRows, worker: PostgresBackfillStore) -> None:
     rows.add(NewDocument("acme", embed(["Volcanoes erupt"] * 60), collection="Volcanoes"))
     rows.add(NewDocument("acme", embed(["Glaciers melting"] * 5), collection="Glaciers"))
     embedder, table = FakeEmbedder(), VectorTable(rows.space_id, f"vectors_{rows.space_id}")
@@ -175,7 +175,7 @@ async def test_a_large_collection_has_a_centroid_of_its_own(rows: CorpusRows, wo
     assert own == [(None, 75), ("Volcanoes", 60)]
 
 
-async def test_a_model_that_is_away_is_measured_later(
+async def test_an_unreachable_model_is_measured_later(
     rows: CorpusRows, library: Library, worker: PostgresBackfillStore
 ) -> None:
     embedder, table = FakeEmbedder(), VectorTable(rows.space_id, f"vectors_{rows.space_id}")

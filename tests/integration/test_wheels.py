@@ -1,4 +1,4 @@
-"""The wheels of all members: they build, and work in an environment that has nothing else of this repository."""
+"""The wheels of all members build, and work in an environment with nothing else from this repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
-def test_every_member_is_a_wheel_with_a_name_of_ours_and_one_version(wheels: list[Path]) -> None:
+def test_every_member_is_a_wheel_with_our_prefix_and_the_same_version(wheels: list[Path]) -> None:
     names = [wheel.name.split("-")[0].replace("_", "-") for wheel in wheels]
     assert names == sorted(MEMBERS)
     assert len({wheel.name.split("-")[1] for wheel in wheels}) == 1
@@ -34,7 +34,7 @@ def test_every_member_is_a_wheel_with_a_name_of_ours_and_one_version(wheels: lis
     assert RESERVED.isdisjoint(names)
 
 
-def test_no_two_wheels_bring_the_same_file(wheels: list[Path]) -> None:
+def test_no_two_wheels_contain_the_same_file(wheels: list[Path]) -> None:
     files = [name for wheel in wheels for name in zipfile.ZipFile(wheel).namelist()]
     assert len(files) == len(set(files))
     assert {name.split("/")[0] for name in files if ".dist-info" not in name} == {
@@ -49,7 +49,7 @@ def test_they_work_in_an_environment_of_their_own(wheels: list[Path], tmp_path: 
         cwd=ROOT, capture_output=True, check=True,
     )  # fmt: skip
     (tmp_path / "locked.txt").write_bytes(exported.stdout)
-    # What the workspace leaves out, and why, stands in its pyproject.toml.
+    # The workspace's pyproject.toml lists what is left out, and why.
     overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["override-dependencies"]
     (tmp_path / "overrides.txt").write_text("\n".join(overrides))
     subprocess.run(
