@@ -55,7 +55,7 @@ def _default_range() -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    """The output of a git command; None if it fails."""
+    """Returns the output of a git command; None if it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None
 

@@ -185,20 +185,20 @@ def _flatten(document: Json, schema: Json) -> Flat:
 
 
 def _merge_alternatives(flat: Flat, alternatives: list[Flat]) -> None:
-    any_type = any(not each.types for each in alternatives)
-    flat.types |= frozenset() if any_type else frozenset().union(*(each.types for each in alternatives))
-    objects = [each for each in alternatives if each.properties]
-    for each in alternatives:
-        flat.properties = {**each.properties, **flat.properties}
-        flat.items = flat.items or each.items
-        flat.bounds = {**each.bounds, **flat.bounds}
-        flat.open = flat.open and each.open
+    any_type = any(not alternative.types for alternative in alternatives)
+    flat.types |= frozenset() if any_type else frozenset().union(*(alternative.types for alternative in alternatives))
+    objects = [alternative for alternative in alternatives if alternative.properties]
+    for alternative in alternatives:
+        flat.properties = {**alternative.properties, **flat.properties}
+        flat.items = flat.items or alternative.items
+        flat.bounds = {**alternative.bounds, **flat.bounds}
+        flat.open = flat.open and alternative.open
     if objects:
         flat.required |= frozenset(
-            name for name in objects[0].required if all(name in each.required for each in objects)
+            name for name in objects[0].required if all(name in alternative.required for alternative in objects)
         )
-    if all(each.values is not None or each.types == frozenset({"null"}) for each in alternatives):
-        flat.values = frozenset().union(*(each.values or () for each in alternatives))
+    if all(alternative.values is not None or alternative.types == frozenset({"null"}) for alternative in alternatives):
+        flat.values = frozenset().union(*(alternative.values or () for alternative in alternatives))
 
 
 def _narrowed(where: str, before: Flat, after: Flat) -> Iterator[str]:

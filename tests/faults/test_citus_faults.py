@@ -240,7 +240,7 @@ async def test_nothing_is_lost_while_a_cluster_changes_under_load(
         await until_ingested(cluster)
         operator = Operator(cluster, proof, servers)
         began = time.monotonic()
-        async with load.going_on():
+        async with load.running_requests():
             await operator.work(proof.pick(scaled_down=1, full=1200), load)
         whole = time.monotonic() - began
         left = await until_ingested(cluster)

@@ -37,7 +37,7 @@ class CitusCluster:
     """Three running servers."""
 
     archive: Path
-    """Of the extension."""
+    """The extension's archive."""
     coordinator: EmbeddedPostgres
     workers: tuple[EmbeddedPostgres, ...]
 

@@ -16,7 +16,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declares the mark."""
     config.addinivalue_line(
         "markers",
-        "client(name, feature, refused=''): a row of docs/clients.md; `refused` is what the client is told",
+        "client(name, feature, refused=''): a row of docs/clients.md; `refused` is the client's error message",
     )
 
 
@@ -25,7 +25,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("client"):
         name, feature = marker.args
         if marker.kwargs.get("refused") and "refusal" not in getattr(item, "fixturenames", ()):
-            pytest.fail("a test of a refusal takes the fixture `refusal`, and finds it in what the client is told")
+            pytest.fail("a test of a refusal uses the fixture `refusal` to check the client's error message")
         client = CLIENTS[name]
         if client.pinned is not None and client.pinned.name == "uv.lock":
             _is_installed(client.package, version_of(name))

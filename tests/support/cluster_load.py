@@ -81,7 +81,9 @@ class Record:
         return max(there, default=0.0), max((gap for *_, gap in gaps), default=0.0)
 
     def _is_excused(self, began: float, ended: float, absences: Sequence[Absence]) -> bool:
-        return any(self.org in each.orgs and began <= each.ended and ended >= each.began for each in absences)
+        return any(
+            self.org in absence.orgs and began <= absence.ended and ended >= absence.began for absence in absences
+        )
 
     def check(self, connection: psycopg.Connection) -> None:
         """Checks that each acknowledged document exists, is ready, has the right content, and a vector per chunk."""
@@ -111,11 +113,11 @@ class Load:
         self.records = {org: Record(org) for org in orgs}
 
     @asynccontextmanager
-    async def going_on(self) -> AsyncGenerator[None]:
+    async def running_requests(self) -> AsyncGenerator[None]:
         """All organisations send requests repeatedly during the block."""
         requests = {"upload": self._upload, "search": self._search, "replace": self._replace, "delete": self._delete}
         tasks = [
-            asyncio.create_task(self._again_and_again(record, kind, request))
+            asyncio.create_task(self._repeat(record, kind, request))
             for record in self.records.values()
             for kind, request in requests.items()
         ]
@@ -140,7 +142,7 @@ class Load:
             ANSWER_SECONDS,
         )
 
-    async def _again_and_again(
+    async def _repeat(
         self, record: Record, kind: str, request: Callable[[Record, Caller, int], Awaitable[bool]]
     ) -> None:
         caller = Caller(self._running, Tenant(record.org, "ann", "pro"))

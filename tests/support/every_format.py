@@ -23,7 +23,7 @@ def make_file(choices: Random, number: int) -> tuple[str, bytes]:
     if make is _code:
         suffix = choices.choice([suffixes[0].removeprefix(".") for suffixes in LANGUAGES.values()])
     name = f"matter{number}"
-    lines = [f"Sentence {each} of {name} says {choices.randrange(10**6)}." for each in range(choices.randint(1, 24))]
+    lines = [f"Sentence {index} of {name} says {choices.randrange(10**6)}." for index in range(choices.randint(1, 24))]
     return f"{name}.{suffix}", make(name, lines)
 
 
@@ -138,7 +138,7 @@ def _titled(title: str, heading: str) -> Maker:
 
 def _subtitles(start: str, comma: str) -> Maker:
     def make(_: str, lines: list[str]) -> bytes:
-        times = [f"00:00:{each:02}{comma}000 --> 00:00:{each:02}{comma}900" for each in range(len(lines))]
+        times = [f"00:00:{second:02}{comma}000 --> 00:00:{second:02}{comma}900" for second in range(len(lines))]
         return (start + "".join(f"{time}\n{line}\n\n" for time, line in zip(times, lines, strict=True))).encode()
 
     return make

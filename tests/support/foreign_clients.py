@@ -20,11 +20,11 @@ def cohere(url: str) -> dict[str, Any]:
     import cohere  # pyright: ignore[reportMissingImports] # from its own environment
 
     asked = {"model": "", "query": QUESTION, "documents": DOCUMENTS, "top_n": 2}
-    told: dict[str, Any] = {}
+    output: dict[str, Any] = {}
     for name, kind in (("v1", cohere.Client), ("v2", cohere.ClientV2)):
         reply = kind(api_key="none is asked for", base_url=url).rerank(**asked)
-        told[name] = [[entry.index, entry.relevance_score] for entry in reply.results]
-    return told
+        output[name] = [[entry.index, entry.relevance_score] for entry in reply.results]
+    return output
 
 
 def langchain(url: str) -> dict[str, Any]:
@@ -73,17 +73,17 @@ def litellm(url: str) -> dict[str, Any]:
     reranked = litellm.rerank(
         model="cohere/", query=QUESTION, documents=DOCUMENTS, top_n=2, api_base=url, api_key="none is asked for"
     )
-    told = {
+    output = {
         "rerank": [entry["index"] for entry in reranked.results],
         "embedding": litellm.embedding(
             model="openai/", input=["a"], api_base=f"{url}/v1", api_key="none is asked for", encoding_format="float"
         ).data[0]["embedding"],
     }
     for name, there in (("openai", by_openai), ("anthropic", by_anthropic)):
-        told[name] = litellm.completion(messages=messages, **there).choices[0].message.content
+        output[name] = litellm.completion(messages=messages, **there).choices[0].message.content
         stream = litellm.completion(messages=messages, stream=True, **there)
-        told[f"{name}_streamed"] = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
-    return told
+        output[f"{name}_streamed"] = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    return output
 
 
 def instructor(url: str) -> dict[str, Any]:
@@ -96,16 +96,16 @@ def instructor(url: str) -> dict[str, Any]:
         boils: str
         degrees: int
 
-    told: dict[str, Any] = {}
+    output: dict[str, Any] = {}
     for mode in (package.Mode.TOOLS, package.Mode.JSON_SCHEMA):
         client = package.from_openai(
             OpenAI(base_url=f"{url}/v1", api_key="none is asked for", max_retries=0), mode=mode
         )
         messages = [{"role": "user", "content": QUESTION}]
-        told[mode.name] = client.create(
+        output[mode.name] = client.create(
             model="grounded", messages=messages, response_model=Boiling, max_retries=0
         ).model_dump()
-    return told
+    return output
 
 
 def pydantic_ai(url: str) -> dict[str, Any]:
@@ -197,13 +197,13 @@ def ollama(url: str) -> dict[str, Any]:
         "list": client.list,
         "show": lambda: client.show("grounded"),
     }
-    told: dict[str, Any] = {}
+    output: dict[str, Any] = {}
     for name, call in calls.items():
         try:
-            told[name] = repr(call())
+            output[name] = repr(call())
         except package.ResponseError as refused:
-            told[name] = refused.error
-    return told
+            output[name] = refused.error
+    return output
 
 
 if __name__ == "__main__":

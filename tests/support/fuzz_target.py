@@ -37,10 +37,10 @@ class Known:
     chunk_ids: Sequence[int]
     conversation_ids: Sequence[str]
     names: Sequence[str]
-    """Of collections, profiles and groups."""
+    """Names of collections, profiles and groups."""
     key_ids: Sequence[str]
     vectors: Sequence[bytes]
-    """Of a question, in the space that serves."""
+    """A question's vector in the live space."""
     model: str
     revision: str
     users: Sequence[str] = ("secret-user",)
@@ -67,7 +67,7 @@ class FuzzTarget:
                 "documents": documents,
                 "texts": [client.get(f"/v1/documents/{document['id']}/text").text for document in documents],
                 "collections": _get(client, "/v1/collections"),
-                "conversations": [_get(client, f"/v1/conversations/{each}") for each in self._conversations(client)],
+                "conversations": [_get(client, f"/v1/conversations/{name}") for name in self._conversations(client)],
                 "profile": _get(client, "/v1/profiles/secret-profile"),
                 "organisation": _get(client, "/v1/admin/organisation"),
                 "users": _get(client, "/v1/admin/users"),
@@ -86,7 +86,7 @@ class FuzzTarget:
         return [{**space, "scale": None} for space in _get(client, "/v1/spaces")["spaces"]]
 
     def _conversations(self, client: httpx.Client) -> list[str]:
-        return [each["id"] for each in _get(client, "/v1/conversations")["conversations"]]
+        return [conversation["id"] for conversation in _get(client, "/v1/conversations")["conversations"]]
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
 
 def _wait_ready(client: httpx.Client, ids: Sequence[int]) -> None:
     deadline = time.monotonic() + 120
-    while any(_get(client, f"/v1/documents/{each}")["status"] != "ready" for each in ids):
+    while any(_get(client, f"/v1/documents/{number}")["status"] != "ready" for number in ids):
         assert time.monotonic() < deadline, "the documents aren't ready"
         time.sleep(0.1)  # nothing announces this state
 

@@ -267,8 +267,8 @@ class FakeRetriever(Retriever):
             raise self.search_errors.pop(0)
         filtered = request.scope.HasField("filter") and self.filtered_results is not None
         candidates = self.filtered_results or [] if filtered else self.results
-        results = [each for each in candidates if not request.min_score or each.score >= request.min_score]
-        off_topic = bool(results) and all(each.HasField("score") and each.score <= 0 for each in results)
+        results = [result for result in candidates if not request.min_score or result.score >= request.min_score]
+        off_topic = bool(results) and all(result.HasField("score") and result.score <= 0 for result in results)
         off_topic = off_topic if self.off_topic is None else self.off_topic
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space, off_topic=off_topic)
 
@@ -288,7 +288,7 @@ class FakeRetriever(Retriever):
         self.contexts.append(request)
         await self.log.note("get_context")
         self._check(request.scope)
-        yield retriever_pb2.GetContextResponse(chunks=[each.chunk for each in self.results])
+        yield retriever_pb2.GetContextResponse(chunks=[result.chunk for result in self.results])
         yield retriever_pb2.GetContextResponse(counts=self.context_counts)
 
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
@@ -303,7 +303,9 @@ class FakeRetriever(Retriever):
         tenant = current_tenant()
         known = self.known | {document_id for org, document_id in self.stored() if org == tenant.org_id}
         seen = known - self.hidden.get(tenant.user_id, set())
-        return retriever_pb2.FindDocumentsResponse(document_ids=[each for each in request.document_ids if each in seen])
+        return retriever_pb2.FindDocumentsResponse(
+            document_ids=[number for number in request.document_ids if number in seen]
+        )
 
     def _check(self, scope: retriever_pb2.Scope) -> None:
         if scope.collection == "gone":

@@ -142,7 +142,7 @@ async def write(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
 async def until_rows(database: HasDsn, statement: str, expected: list[tuple[Any, ...]]) -> None:
     """Waits until a statement returns these rows, while the gateway in this event loop keeps working."""
 
-    async def there() -> bool:
+    async def are_there() -> bool:
         return await asyncio.to_thread(rows, database, statement) == expected
 
-    await wait_until(there)
+    await wait_until(are_there)

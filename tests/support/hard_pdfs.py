@@ -13,7 +13,7 @@ _WIDTH, _HEIGHT = 200, 100
 
 
 def east_asian_pdf(text: str) -> bytes:
-    """A page of Japanese whose font isn't embedded, in the encoding of Windows: a table says what is meant."""
+    """A page of Japanese whose font isn't embedded, in Windows's encoding: readers need a table of its characters."""
     shown = text.encode("cp932").hex().encode()
     content = b"BT /F1 18 Tf 72 700 Td <%s> Tj ET" % shown
     return assemble_pdf([
@@ -31,7 +31,7 @@ def east_asian_pdf(text: str) -> bytes:
 
 
 def picture_pdf(picture_filter: str, text: str) -> bytes:
-    """A page with a line of text and signs of the font Symbol, over a picture in `JPXDecode` or `JBIG2Decode`.
+    """A page with a line of text and characters of the font Symbol, over a picture in `JPXDecode` or `JBIG2Decode`.
 
     The picture is black in the left half of the page's lower part, and white in the right half.
     """
@@ -82,7 +82,7 @@ def _jbig2() -> bytes:
 
 
 def form_pdf(fields: list[tuple[str, str]]) -> bytes:
-    """A page with a form: labels that are its text, and beside them fields whose values are only in the fields."""
+    """A page with a form: the labels are its text, and the values beside them are only in the fields."""
     objects: list[bytes] = []
     labels: list[bytes] = []
     first = 6

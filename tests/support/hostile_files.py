@@ -1,4 +1,4 @@
-"""Files of any size that slow readers down: structures that an algorithm may traverse again for each part."""
+"""Files of any size that could slow readers down: an algorithm might traverse their structure again for each part."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outlook_files import compound_file, message
 from zip_packages import docx, epub, odf, package, paragraph, pptx, tar_entry, xlsx
 
 Hostile = Callable[[int], tuple[str, bytes]]
-"""Makes a file of about so many bytes; returns its name and content."""
+"""Makes a file of about this many bytes; returns its name and content."""
 
 
 def _repeated(name: str, piece: str, *, before: str = "", after: str = "") -> Hostile:
-    """A file of one piece, again and again."""
+    """A file with one piece repeated."""
 
     def make(size: int) -> tuple[str, bytes]:
         count = max(1, (size - len(before) - len(after)) // len(piece.encode()))
@@ -25,7 +25,7 @@ def _repeated(name: str, piece: str, *, before: str = "", after: str = "") -> Ho
 
 
 def _numbered(name: str, piece: str, *, before: str = "", after: str = "") -> Hostile:
-    """A file of pieces that differ by a number."""
+    """A file of pieces that differ in a number."""
 
     def make(size: int) -> tuple[str, bytes]:
         count = max(1, size // len(piece.format(100_000)))
@@ -35,7 +35,7 @@ def _numbered(name: str, piece: str, *, before: str = "", after: str = "") -> Ho
 
 
 def _nested(name: str, opening: str, closing: str, inside: str = "x", *, most: int | None = None) -> Hostile:
-    """A file of one thing within another; several beside one another if they may be nested `most` deep only."""
+    """A file of nested elements; if `most` is the greatest depth, several such towers follow each other."""
 
     def make(size: int) -> tuple[str, bytes]:
         depth = max(1, size // len(opening + closing))
@@ -62,7 +62,7 @@ def _deep_data(size: int) -> tuple[str, bytes]:
 
 
 def _notebook(cell: str) -> Hostile:
-    """A notebook of one cell, again and again."""
+    """A notebook with one cell repeated."""
 
     def make(size: int) -> tuple[str, bytes]:
         return "a.ipynb", f'{{"cells":[{",".join([cell] * max(1, size // len(cell)))}]}}'.encode()
@@ -84,7 +84,7 @@ _WORD_ROW = f"<w:tr><w:tc>{paragraph('a')}</w:tc><w:tc><w:tcPr><w:vMerge/></w:tc
 
 
 def _document(piece: str, *, before: str = "", after: str = "") -> Hostile:
-    """A Word document of one piece, again and again; its size is that of the text, which a ZIP hides."""
+    """A Word document with one piece repeated; the size is that of the text, as the file is compressed."""
     return lambda size: ("a.docx", docx(before + piece * (size // len(piece)) + after))
 
 
@@ -95,23 +95,23 @@ _OPEN_ROW = (
 
 
 def _open(kind: str, piece: str, *, before: str = "", after: str = "") -> Hostile:
-    """An OpenDocument file of one piece, again and again."""
+    """An OpenDocument file with one piece repeated."""
     name = {"text": "a.odt", "spreadsheet": "a.ods", "presentation": "a.odp"}[kind]
     return lambda size: (name, odf(kind, before + piece * (size // len(piece)) + after))
 
 
 def _chapter(piece: str) -> Hostile:
-    """An e-book of one chapter that holds one piece, again and again."""
+    """An e-book of one chapter with one piece repeated."""
     return lambda size: ("a.epub", epub({"c.xhtml": f"<html><body><p>x{piece * (size // len(piece))}</body></html>"}))
 
 
 def _slide(piece: str, *, before: str = "", after: str = "") -> Hostile:
-    """A presentation of one slide that holds one piece, again and again."""
+    """A presentation of one slide with one piece repeated."""
     return lambda size: ("a.pptx", pptx(before + piece * (size // len(piece)) + after))
 
 
 def _workbook(piece: str, *, before: str = "", after: str = "", behind: str = "") -> Hostile:
-    """A workbook of one piece, again and again, as many times behind its rows."""
+    """A workbook with one piece repeated, and `behind` as often after its rows."""
 
     def make(size: int) -> tuple[str, bytes]:
         count = size // len(piece + behind)
@@ -125,7 +125,7 @@ def _many_pages(size: int) -> tuple[str, bytes]:
 
 
 def _marked_page(size: int) -> tuple[str, bytes]:
-    """Many bookmarks, all to one page of many lines."""
+    """Many bookmarks to the same page of many lines."""
     count = max(3, size // 300)
     lines = [(72.0, 800 - 14.0 * index, 10.0, "regular", f"Line number {index}.") for index in range(count)]
     return "a.pdf", make_pdf([lines], outline=[(f"Line number {index}.", 0) for index in range(count)])
@@ -138,14 +138,14 @@ def _many_outlined_pages(size: int) -> tuple[str, bytes]:
 
 
 def _long_paragraph(size: int) -> tuple[str, bytes]:
-    """One page of lines that are one paragraph, each with a word cut by a hyphen."""
+    """A page with one paragraph, each of whose lines ends in a hyphenated word."""
     count = max(3, size // 60)
     lines = [(72.0, 700 - 12.0 * index, 10.0, "regular", f"and so {index} goes on-") for index in range(count)]
     return "a.pdf", make_pdf([lines])
 
 
 def _nested_objects(size: int) -> tuple[str, bytes]:
-    """A PDF whose page holds an array within an array."""
+    """A PDF whose page has deeply nested arrays."""
     whole = make_pdf([[(72, 700, 10, "regular", "Some text.")]])
     depth = size // 2
     return "a.pdf", whole.replace(b"/MediaBox", b"/Odd " + b"[" * depth + b"]" * depth + b" /MediaBox", 1)
@@ -156,7 +156,7 @@ _ATTACHED = "--m\nContent-Type: text/plain; name=a.txt\n\ntext\n"
 
 
 def _tar(kind: bytes, content: bytes = b"") -> Hostile:
-    """A TAR archive of one header with content, again and again."""
+    """A TAR archive with one header and its content repeated."""
 
     def make(size: int) -> tuple[str, bytes]:
         entry = tar_entry(f"a{kind.decode()}.txt", content, kind)
@@ -176,7 +176,7 @@ def _archive(name: str, piece: bytes, *, most: int = 9000) -> Hostile:
 
 
 def _message(size: int) -> tuple[str, bytes]:
-    """As many attachments as there is room for."""
+    """A message with as many attachments as fit."""
     return "a.msg", compound_file(message("S", "Text", {f"{number}.txt": b"word" for number in range(size // 750)}))
 
 
@@ -384,4 +384,4 @@ HOSTILE: dict[str, Hostile] = {
     "PDF: one long paragraph": _long_paragraph,
     "PDF: nested objects": _nested_objects,
 }
-"""By format and structure."""
+"""Hostile files by format and structure."""

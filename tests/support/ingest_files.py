@@ -104,8 +104,7 @@ def make_pdf(
         outline: Entries as (title, index of the page).
         rotation: How readers turn the pages; their text is turned the other way.
         crop: A crop box of the pages, as the page is stored; empty: none.
-        scale: What a page's units are multiplied by, as writers do that count in small ones: places and sizes are
-            written as so many more.
+        scale: A factor for places and sizes, as of writers that count in units this much smaller.
     """
     fonts = {"regular": "/F1", "bold": "/F2", "mincho": "/F3"}
     objects: list[bytes] = [b"", b""]  # catalogue and pages are filled in below

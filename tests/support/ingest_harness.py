@@ -61,7 +61,7 @@ class BytesSource:
 
 
 class IngestHarness:
-    """The database, filled by uploads and read by its owner, to whom no policy applies."""
+    """A database filled by uploads and read by its owner, to whom no policy applies."""
 
     def __init__(self, uploads: Pool, owner: psycopg.AsyncConnection[Row], worker: PostgresJobStore) -> None:
         storage = PostgresStorage(uploads, None)

@@ -40,16 +40,16 @@ def litellm_proxy(folder: Path, models: Mapping[str, object]) -> Generator[LiteL
 
     Args:
         folder: Takes its settings and its log.
-        models: What each of its models answers: a text, one of LiteLLM's names of errors, a whole completion, or a
-            vector. `relayed-NAME` is the same through the proxy once more. Its Messages API wants that: from a mock it
-            sends one JSON message where a stream was asked for, and from another server a stream.
+        models: The answer of each of its models: a text, the name of an error of LiteLLM, a complete completion, or a
+            vector. `relayed-NAME` is the same model through the proxy once more, as its Messages API only streams the
+            answers of real servers: for a mock it sends one JSON message instead.
     """
     program = litellm_environment.install()
     port = free_port()
     config, log = folder / "litellm.json", folder / "litellm.log"
     config.write_text(
         json.dumps(_settings(port, models), ensure_ascii=False)
-    )  # JSON is YAML, but for escaped surrogates
+    )  # JSON is YAML, except for escaped surrogates
     with log.open("wb") as output:
         process = subprocess.Popen(
             [program, "--config", config, "--host", "127.0.0.1", "--port", str(port)],

@@ -1,4 +1,4 @@
-"""Measures how long the event loop is blocked: the processor time of each callback and of each step of a task."""
+"""Measures how long the event loop is blocked: the CPU time of each callback and of each step of a task."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from machine_speed import slowness
 
 @contextmanager
 def measured_holds(monkeypatch: pytest.MonkeyPatch) -> Generator[list[float]]:
-    """Yields a list that at the end has the milliseconds for which each callback blocked the loop, in order.
+    """Yields a list that is filled at the end with the milliseconds for which each callback blocked the loop.
 
-    Without the caller's own task. Processor time of the loop's own thread, without the collector's pauses, as it would
-    be on the reference machine: others on the machine don't lengthen it.
+    The caller's own task doesn't count. The times are CPU time of the loop's thread without garbage collection, divided
+    by the machine's slowness: other processes don't lengthen them.
     """
     holds: list[float] = []
     slow = slowness()

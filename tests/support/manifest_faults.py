@@ -268,14 +268,14 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
     ),
     (
         "a ConfigMap that isn't made",
-        rules.references_are_there,
+        rules.references_exist,
         "base",
         lambda all_: all_.remove(find(all_, "ConfigMap", "citewire-gateway")),
         "there is no ConfigMap citewire-gateway",
     ),
     (
         "a route that cuts streams",
-        rules.references_are_there,
+        rules.references_exist,
         "gateway-api",
         lambda all_: find(all_, "HTTPRoute", "citewire")["spec"]["rules"][0].pop("timeouts"),
         "cuts streams",

@@ -27,7 +27,7 @@ _ANYWHERE: list[dict[str, Any]] = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock
 _ELSEWHERE = {"kubernetes.io/metadata.name": "elsewhere"}
 
 
-def policies_are_the_picture(resources: Sequence[Resource]) -> Iterator[str]:
+def policies_match_the_channels(resources: Sequence[Resource]) -> Iterator[str]:
     """The differences between allowed and needed channels."""
     policies = of_kind(resources, "NetworkPolicy")
     if not _denies_all(policies):

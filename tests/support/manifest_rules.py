@@ -18,7 +18,7 @@ from citewire_kit.health import LIVENESS, STARTUP
 from citewire_kit.metrics import STREAMS_IN_FLIGHT
 from citewire_kit.settings import ProcessSettings
 from citewire_retriever.ingest.metrics import QUEUE_DEPTH
-from manifest_policies import CALLED, label_of_callers, policies_are_the_picture
+from manifest_policies import CALLED, label_of_callers, policies_match_the_channels
 from manifests import (
     SERVERS,
     WORKLOADS,
@@ -67,7 +67,7 @@ def ports_agree(resources: Sequence[Resource]) -> Iterator[str]:
     for process in servers(resources):
         where = name_of(process.workload)
         there = {port["name"]: port["containerPort"] for port in process.container.get("ports", [])}
-        settings = told(process)
+        settings = server_settings(process)
         expected = {"metrics": settings.metrics_port}
         if process.name != "worker":
             expected["http" if process.name == "gateway" else "grpc"] = settings.port
@@ -114,7 +114,7 @@ def probes_mean_different_things(resources: Sequence[Resource]) -> Iterator[str]
             expected = (STARTUP, LIVENESS, STARTUP if process.name == "worker" else "")
             if names != expected:
                 yield f"{where}: probes ask for {names}, not {expected}"
-            settings = told(process)
+            settings = server_settings(process)
             port = settings.probe_port if process.name == "worker" or settings.tls() is not None else settings.port
             asked = {probe.get("grpc", {}).get("port") for probe in (start, live, ready)}
             if asked != {port}:
@@ -127,7 +127,7 @@ def grace_covers_the_drain(resources: Sequence[Resource]) -> Iterator[str]:
     """A pod is killed only after it has left its Services, drained and flushed its telemetry."""
     longest = float(GatewaySettings.model_fields["chat_seconds"].default)
     for process in servers(resources):
-        settings, where = told(process), name_of(process.workload)
+        settings, where = server_settings(process), name_of(process.workload)
         before = process.container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
         grace = process.workload["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
         needed = before + settings.leave_seconds + settings.drain_seconds + _LAST_FRAMES
@@ -145,7 +145,7 @@ def rollouts_wait_for_callers(resources: Sequence[Resource]) -> Iterator[str]:
         spec, where = process.workload["spec"], name_of(process.workload)
         if spec.get("strategy", {}).get("rollingUpdate", {}).get("maxUnavailable") != 0:
             yield f"{where}: a rollout takes a replica away before it brings one"
-        result = told(process).connection_seconds
+        result = server_settings(process).connection_seconds
         if spec.get("minReadySeconds", 0) <= result:
             yield f"{where}: callers find a new replica within {result:g} s, and a rollout doesn't wait that long"
 
@@ -266,7 +266,7 @@ def autoscalers_decide_alone(resources: Sequence[Resource]) -> Iterator[str]:
             yield f"{name_of(scaler)}: from {least} up is no range"
 
 
-def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
+def references_exist(resources: Sequence[Resource]) -> Iterator[str]:
     """ConfigMaps are created here, Secrets elsewhere except in development; mounts name volumes."""
     maps = {element["metadata"]["name"] for element in of_kind(resources, "ConfigMap")}
     for where, container, pod in _containers(resources):
@@ -321,7 +321,7 @@ def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
     """With TLS, each process mounts its own certificate, at the expected path, for its Service's name."""
     issued = {entry["spec"]["secretName"]: entry["spec"] for entry in of_kind(resources, "Certificate")}
     for process in servers(resources):
-        settings, where = told(process), name_of(process.workload)
+        settings, where = server_settings(process), name_of(process.workload)
         files = settings.tls()
         if files is None:
             continue
@@ -341,13 +341,13 @@ def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
 
 
 def read(process: Process) -> Any:  # noqa: ANN401 # a settings class of any process
-    """The settings that the process would have."""
+    """Returns the settings that the process would have."""
     with mock.patch.dict(os.environ, process.env, clear=True):
         return process.settings()
 
 
-def told(process: Process) -> ProcessSettings:
-    """The same of a server."""
+def server_settings(process: Process) -> ProcessSettings:
+    """The same for a server."""
     settings = read(process)
     assert isinstance(settings, ProcessSettings)
     return settings
@@ -386,9 +386,9 @@ RULES: tuple[Rule, ...] = (
     images_have_versions,
     pods_are_restricted,
     autoscalers_decide_alone,
-    references_are_there,
+    references_exist,
     queries_name_what_exists,
     everything_is_in_the_namespace,
     certificates_fit,
-    policies_are_the_picture,
+    policies_match_the_channels,
 )

@@ -14,14 +14,14 @@ CITEWIRE = Path(sys.executable).with_name("citewire")
 
 
 def start(url: str, port: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """Starts one that calls the gateway at `url`, with a key whose rights no call may have."""
+    """Starts a server that calls the gateway at `url`, with a key whose rights no call may have."""
     # Calls over HTTP never have the process's own rights.
     environment = {"PATH": os.environ["PATH"], "CITEWIRE_URL": url, "CITEWIRE_API_KEY": "the-process"}
     return subprocess.Popen([CITEWIRE, "mcp", "--http", "--port", str(port), *arguments], env=environment)
 
 
 async def listening(port: int) -> None:
-    """Returns once it answers."""
+    """Waits until the server answers."""
     async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as http:
         while True:
             try:

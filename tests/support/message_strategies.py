@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 
 _MOST_DEPTH: Final = 5
 _MOST_VALUES: Final = 3
-"""Of a repeated field."""
+"""The greatest length of a repeated field."""
 _SIGNED_32, _SIGNED_64 = (-(1 << 31), (1 << 31) - 1), (-(1 << 63), (1 << 63) - 1)
 _UNSIGNED_32, _UNSIGNED_64 = (0, (1 << 32) - 1), (0, (1 << 64) - 1)
 _INTEGERS: Final = {

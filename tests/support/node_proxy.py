@@ -15,7 +15,7 @@ PORT = 5432
 
 
 @dataclass(slots=True, eq=False)
-class _Joined:
+class _Connection:
     """One connection through the proxy."""
 
     tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
@@ -38,7 +38,7 @@ class NodeProxy:
         """Delay of every piece in each direction, in seconds."""
         self._target = str(server / f".s.PGSQL.{PORT}")
         self._cut = False
-        self._joined: set[_Joined] = set()
+        self._connections: set[_Connection] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="node-proxy", daemon=True)
 
@@ -70,63 +70,63 @@ class NodeProxy:
 
     async def _end(self) -> None:
         self._server.close()
-        for joined in list(self._joined):
-            await _end(joined)
+        for connection in list(self._connections):
+            await _end(connection)
 
     async def _end_lost(self) -> None:
-        for joined in [each for each in self._joined if each.lost]:
-            await _end(joined)
+        for connection in [connection for connection in self._connections if connection.lost]:
+            await _end(connection)
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        joined = _Joined()
-        self._joined.add(joined)
+        connection = _Connection()
+        self._connections.add(connection)
         inner: asyncio.StreamWriter | None = None
         try:
             if self._cut:
-                joined.lost = True
-                joined.tasks = [asyncio.create_task(asyncio.Event().wait())]  # pyright: ignore[reportAttributeAccessIssue] # its result isn't read
+                connection.lost = True
+                connection.tasks = [asyncio.create_task(asyncio.Event().wait())]  # pyright: ignore[reportAttributeAccessIssue] # its result isn't read
             else:
                 inner_reader, inner = await asyncio.open_unix_connection(self._target)
-                joined.tasks = [
-                    asyncio.create_task(self._pump(reader, inner, joined)),
-                    asyncio.create_task(self._pump(inner_reader, writer, joined)),
+                connection.tasks = [
+                    asyncio.create_task(self._pump(reader, inner, connection)),
+                    asyncio.create_task(self._pump(inner_reader, writer, connection)),
                 ]
-            await asyncio.gather(*joined.tasks, return_exceptions=True)
+            await asyncio.gather(*connection.tasks, return_exceptions=True)
         except OSError:  # the server is down: so is its address
             pass
         finally:
-            self._joined.discard(joined)
-            for each in (writer, inner):
-                if each is not None:
-                    each.close()
+            self._connections.discard(connection)
+            for side in (writer, inner):
+                if side is not None:
+                    side.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, joined: _Joined) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65_536):
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 if self._cut:
-                    joined.lost = True
+                    connection.lost = True
                     continue
                 writer.write(data)
                 await writer.drain()
         if self._cut:  # the other side isn't notified of an end either
-            joined.lost = True
+            connection.lost = True
             await asyncio.Event().wait()
         writer.close()
 
 
-async def _end(joined: _Joined) -> None:
-    for task in joined.tasks:
+async def _end(connection: _Connection) -> None:
+    for task in connection.tasks:
         task.cancel()
-    await asyncio.gather(*joined.tasks, return_exceptions=True)
+    await asyncio.gather(*connection.tasks, return_exceptions=True)
 
 
 @contextlib.contextmanager
 def node_proxy(server: Path) -> Generator[NodeProxy]:
     """Runs a proxy before the server whose socket is in that folder."""
     folder = Path(tempfile.mkdtemp(prefix="cw-np-"))
-    folder.chmod(0o755)  # the servers run as an account of their own
+    folder.chmod(0o755)  # the servers run under another account
     proxy = NodeProxy(folder, server)
     try:
         proxy.start()

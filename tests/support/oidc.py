@@ -123,7 +123,7 @@ class Browser:
     async def go(
         self, url: str, *, method: str = "GET", form: Json | None = None, headers: dict[str, str] | None = None
     ) -> httpx.Response:
-        """One request, with the cookies of its origin."""
+        """Makes a request with the cookies of its origin."""
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         jar = self.cookies.setdefault(origin, {})
         given = {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items()), **(headers or {})}

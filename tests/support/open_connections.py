@@ -29,7 +29,7 @@ def trace_connections(patch: pytest.MonkeyPatch) -> None:
         vars(connection)[_OPENED] = traceback.StackSummary.extract(frames, limit=_FRAMES, lookup_lines=False)
 
     def collected(connection: BaseConnection[Any]) -> None:
-        # As psycopg's own: what a pool has held isn't complained of.
+        # Like psycopg's own warning: none for a pool's connections.
         if hasattr(connection, "pgconn") and not connection.closed and not hasattr(connection, "_pool"):
             lines = "".join(vars(connection)[_OPENED].format())
             text = f"a connection was left open; it was opened here, innermost first:\n{lines}"

@@ -58,7 +58,7 @@ async def text(page: DrivenPage, selector: str) -> str:
 
 async def press_named(page: DrivenPage, selector: str, name: str) -> None:
     """Presses the button with that text or label, once it is enabled."""
-    is_named = "each => !each.disabled && (each.textContent.trim() === NAME || each.ariaLabel === NAME)"
+    is_named = "button => !button.disabled && (button.textContent.trim() === NAME || button.ariaLabel === NAME)"
     button = f"[...document.querySelectorAll({json.dumps(selector)})].find({is_named})"
     press = f"const NAME = {json.dumps(name)}; const button = {button}; button?.focus(); button?.click()"
     script = f"(() => {{ {press}; return !!button }})()"

@@ -60,7 +60,7 @@ def _crop(page: PDFPage) -> tuple[float, float]:
     return {0: (left, top), 90: (bottom, left), 180: (right, bottom), 270: (top, right)}[page.rotate]
 
 
-def _walk(parent: Any) -> Iterator[LTChar]:  # noqa: ANN401 # its tree is of any kind
+def _walk(parent: Any) -> Iterator[LTChar]:  # noqa: ANN401 # pdfminer's tree is untyped
     for child in parent:
         if isinstance(child, LTChar):
             yield child

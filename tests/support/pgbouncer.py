@@ -19,7 +19,7 @@ import pytest
 from databases import Database
 
 _ROLES = ("citewire_corpus", "citewire_worker", "citewire_chat")
-_PORT = 6432  # only the name of a socket in a folder of its own
+_PORT = 6432  # only a part of the socket's name
 _SETTINGS = """\
 [databases]
 * = host={server}

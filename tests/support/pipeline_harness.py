@@ -159,7 +159,7 @@ class PipelineHarness:
                 yield message
                 continue
             given = len(request.passages)
-            citations = [(each.number, each.passage_index) for each in message.started.citations]
+            citations = [(citation.number, citation.passage_index) for citation in message.started.citations]
             yield started(
                 *(citation for citation in citations if citation[1] < given),
                 provider=message.started.provider,

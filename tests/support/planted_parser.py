@@ -1,4 +1,4 @@
-"""Makes the fork server's processes run a test's function in place of the parser."""
+"""Replaces the parser in the fork server's processes with a test's function."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class _Reader:
         return self._text(at + 1) in {"by", "without"}
 
     def _groupings(self) -> Iterator[tuple[tuple[int, int], tuple[str, ...]]]:
-        """The range of tokens that each `by (…)` is about, and its labels."""
+        """Returns the range of tokens that each `by (…)` applies to, and its labels."""
         for at, (kind, text) in enumerate(self._tokens):
             if kind != "name" or text != "by":
                 continue
@@ -90,7 +90,7 @@ class _Reader:
                 yield (self._opening(at - 1), at - 1), labels
 
     def _in_labels(self, at: int) -> bool:
-        """Whether a name stands in the list of labels after `by`, `on`, …"""
+        """Whether a name is in the list of labels after `by`, `on`, …"""
         depth = 0
         for back in range(at - 1, -1, -1):
             text = self._tokens[back][1]

@@ -69,7 +69,7 @@ class RawUpstream:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[str]:
-        """Serves while the block runs, and gives the base URL that ends in `/v1`."""
+        """Serves until the block ends; yields the base URL, which ends in `/v1`."""
         handlers: set[asyncio.Task[None]] = set()
 
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

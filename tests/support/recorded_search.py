@@ -1,4 +1,4 @@
-"""Captures the statements of a search, for their plans, and to send them without the retriever."""
+"""Captures the statements of a search, to see their plans and to send them without the retriever."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RecordedStatement:
     values: dict[str, Any]
 
     def text(self, connection: psycopg.AsyncConnection[Any] | None = None) -> str:
-        """The statement as it is sent."""
+        """Returns the statement as it is sent."""
         if isinstance(self.statement, bytes):
             return self.statement.decode()
         return self.statement if isinstance(self.statement, str) else self.statement.as_string(connection)
@@ -38,7 +38,7 @@ class RecordedStatement:
 
     @property
     def tunes(self) -> bool:
-        """Whether it makes settings for the ranking."""
+        """Whether it changes settings for the ranking."""
         return "hnsw.iterative_scan" in self.text()
 
 
@@ -47,8 +47,8 @@ def _record(connection: Connection) -> list[RecordedStatement]:
     sent: list[RecordedStatement] = []
     execute = connection.execute
 
-    async def recording(query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
-        # On a cluster, what asks for an organisation's node has its values by place.
+    async def recording(query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # any type is intended
+        # On a cluster, the query for an organisation's node has positional parameters, and isn't recorded.
         if isinstance(params, dict):
             sent.append(RecordedStatement(query, cast("dict[str, Any]", params).copy()))
         return await execute(query, cast("Any", params), **options)

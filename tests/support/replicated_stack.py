@@ -78,7 +78,7 @@ class ReplicatedStack:
         await self._until_back(name, replica.port, replica.metrics_port)
 
     async def roll_own(self, name: str) -> None:
-        """The same with the stack's own replica, which the supervisor starts again."""
+        """The same with the stack's own replica, which the supervisor restarts."""
         stack = self.paced.stack
         port, metrics_port = stack.ports("port")[name], stack.ports()[name]
         old = stack.kill(name, signal.SIGTERM)
@@ -115,7 +115,8 @@ class ReplicatedStack:
         assert gateway.process is not None
         sockets = psutil.Process(gateway.process.pid).net_connections("tcp")
         return any(
-            bool(each.raddr) and each.raddr.port == port and each.status == psutil.CONN_ESTABLISHED for each in sockets
+            bool(socket.raddr) and socket.raddr.port == port and socket.status == psutil.CONN_ESTABLISHED
+            for socket in sockets
         )
 
 

@@ -96,7 +96,7 @@ class Caller:
 
 @asynccontextmanager
 async def running_retriever(database: HasDsn, **settings: object) -> AsyncGenerator[Retriever, None]:
-    """Runs a retriever as the application role until the block is left; it is SERVING when the block is entered."""
+    """Runs a retriever as the application role until the block ends; it is SERVING from the beginning."""
     built = RetrieverSettings.model_validate(
         {
             "port": 0,

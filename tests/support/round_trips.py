@@ -93,7 +93,7 @@ def parts_of(whole: Chunk) -> list[Chunk]:
 def by_line(whole: Chunk) -> list[Chunk]:
     """A chunk's lines, each as a chunk of its own: the gateway counts a quote's line back from the chunk's last one.
 
-    Rows that are shown in another form than the file's have places of their own.
+    Rows that are shown in another form than in the file have their own places.
     """
     if whole.places or not whole.verbatim:
         return parts_of(whole)
@@ -108,11 +108,11 @@ def by_line(whole: Chunk) -> list[Chunk]:
 def check(data: bytes, name: str, taken: Taken, parts_of: Callable[[Chunk], list[Chunk]] = parts_of) -> int:
     """Checks every line of every chunk, part by part; returns how many there were."""
     quotes = 0
-    for each in (part for whole in chunks_of(data, name) for part in parts_of(whole)):
-        original = plain(taken(data, each))
-        for line in each.text.splitlines():
+    for part in (part for whole in chunks_of(data, name) for part in parts_of(whole)):
+        original = plain(taken(data, part))
+        for line in part.text.splitlines():
             if quote := plain(line):
-                assert quote in original, (name, each.place, each.section, quote, original)
+                assert quote in original, (name, part.place, part.section, quote, original)
                 quotes += 1
     return quotes
 
@@ -123,7 +123,7 @@ def text_of_section(paragraphs: list[tuple[int, str]], section: str) -> str:
     parts: list[str] = []
     for level, text in paragraphs:
         if level:
-            path = {each: label for each, label in path.items() if each < level} | {level: plain(text)}
+            path = {higher: label for higher, label in path.items() if higher < level} | {level: plain(text)}
         if " > ".join(path.values()) == section or not section:
             parts.append(text)
     return "\n".join(parts)

@@ -23,7 +23,7 @@ _BUILT_IN = {text for texts in TEXTS.values() for text in (*texts.questions, *te
 class SecondModel:
     """The second model's server: it answers with one vector for all, or with a status.
 
-    Its `texts` are without those that a space is measured with.
+    Its `texts` leave out those that calibrate a space.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class SpanCollector(pb_grpc.TraceServiceServicer):
         self.received: list[bytes] = []
         self.names: set[str] = set()
 
-    async def Export(self, request: pb.ExportTraceServiceRequest, context: Context) -> pb.ExportTraceServiceResponse:  # noqa: N802 # the name that gRPC gives it
+    async def Export(self, request: pb.ExportTraceServiceRequest, context: Context) -> pb.ExportTraceServiceResponse:  # noqa: N802 # gRPC's name
         self.received.append(request.SerializeToString())
         for resource in request.resource_spans:
             for scope in resource.scope_spans:
@@ -94,7 +94,7 @@ async def service_process(name: str, *arguments: str, log: Path, **environment: 
     try:
         await wait_until(lambda: port() != 0, 60)
         yield ServiceProcess(process, log, port(), metrics_port)
-        if process.returncode is None:  # else the test has killed it
+        if process.returncode is None:  # otherwise the test has killed it
             process.terminate()
         async with asyncio.timeout(20):
             await process.wait()

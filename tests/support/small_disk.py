@@ -1,7 +1,7 @@
 """A stack whose data folder is a separate disk, so small that a test can fill it.
 
-The disk is a tmpfs in a mount namespace that only the stack's processes are in: it needs no root where the kernel lets
-users make namespaces, and is gone with the processes. From outside it is reached through `/proc/PID/root`.
+The disk is a tmpfs in a mount namespace of the stack's processes alone: it needs no root where the kernel lets
+users create namespaces, and disappears with the processes. Others reach it through `/proc/PID/root`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 
 @cache
 def can_have_disks() -> bool:
-    """Whether this machine lets us mount a disk of our own."""
+    """Whether this machine lets us mount a disk."""
     return shutil.which("unshare") is not None and (
         subprocess.run([*_inside(Path("/mnt"), 1), "true"], check=False, capture_output=True).returncode == 0
     )
@@ -39,15 +39,15 @@ class SmallDiskStack(LocalStack):
 
     @property
     def environment(self) -> dict[str, str]:
-        """As in any stack, with the paths by which the test reaches the disk."""
+        """See `LocalStack`; with the paths by which the test reaches the disk."""
         inside, outside = str(self._folder), str(self.data_dir)
         return {name: value.replace(inside, outside) for name, value in super().environment.items()}
 
     def fill_disk(self) -> None:
-        """Leaves no block free."""
+        """Fills the disk to the last block."""
         size = os.statvfs(self.data_dir)
         with self._ballast.open("wb", buffering=0) as file, suppress(OSError):
-            # Most of it at once, and the rest until it is refused: what is free changes meanwhile.
+            # Most of it at once, and the rest until a write fails: the free space changes meanwhile.
             os.posix_fallocate(file.fileno(), 0, max(1, size.f_bavail * size.f_frsize - MIB))
         with self._ballast.open("ab", buffering=0) as file:
             try:
@@ -58,7 +58,7 @@ class SmallDiskStack(LocalStack):
                     raise
 
     def free_disk(self) -> None:
-        """Makes room again."""
+        """Frees the space again."""
         self._ballast.unlink()
 
 
@@ -71,7 +71,7 @@ def small_disk_stack(data_dir: Path, *, mebibytes: int, environ: Mapping[str, st
 
 
 def _inside(folder: Path, mebibytes: int) -> tuple[str, ...]:
-    """What makes a command see such a disk at a folder, as the same user."""
+    """Returns the prefix with which a command sees such a disk at a folder, as the same user."""
     mount = f'mount -t tmpfs -o size={mebibytes}m,mode=0755 tmpfs "$0" && exec "$@"'
     if os.geteuid() == 0:
         return ("unshare", "--mount", "sh", "-c", mount, str(folder))

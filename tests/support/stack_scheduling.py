@@ -14,17 +14,17 @@ PROCESSES = ("tests/e2e/", "tests/faults/")
 """Folders of tests that start processes: these mostly wait, and have time limits."""
 MOST_AT_ONCE = 2
 _STACKS = {"paced": {"paced"}, "target": {"target"}, "egress_stack": {"egress_stack"}, "stack": {"stack", "api"}}
-"""Fixtures of stacks that last for the whole run, each with those that use it; a file's first one counts."""
+"""Fixtures of stacks that last for the whole run, each with the fixtures that use it; a file's first one counts."""
 _CLUSTERS = {"citus_cluster": {"citus_cluster", "citus_template", "citus_database"}}
 """The same in another folder: a cluster's servers compute."""
 _SHARED = {PROCESSES: _STACKS, ("tests/integration/",): _CLUSTERS}
 
 
 class StackScheduling(LoadFileScheduling):
-    """Distributes files over the processes of a run, so that neither time nor a test's time limit is wasted.
+    """Distributes files over the processes of a run, so that they end early and no test exceeds its time limit.
 
     A shared stack or cluster starts in one process only, as it takes CPU for seconds. Files that start processes come
-    first, but run in two at once at most: others fill the time in which those wait.
+    first, but at most two at once: others use the time in which those wait.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -30,7 +30,7 @@ TEXTS = (
 
 
 def strict_schema(random: Random) -> dict[str, Any]:
-    """A schema whose objects require all and allow nothing else; some of its parts are in `$defs`, some recursive."""
+    """A schema whose objects require all their members and allow no others, partly in `$defs` and recursive."""
     defs = {"leaf": _object(random, 3), "tree": _tree()}
     schema = _object(random, 0)
     if "defs" in str(schema):
@@ -79,7 +79,7 @@ def _part(random: Random, depth: int) -> dict[str, Any]:
 
 
 def value_of(random: Random, part: dict[str, Any], root: dict[str, Any], depth: int = 0) -> object:
-    """A value that follows a schema of these."""
+    """A value that follows such a schema."""
     if "$ref" in part:
         return value_of(random, root["$defs"][part["$ref"].rpartition("/")[2]], root, depth + 1)
     if "anyOf" in part:

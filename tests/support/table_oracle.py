@@ -238,7 +238,9 @@ def make_query(chance: random.Random, table: MadeTable) -> pb.TableQuery:
     for _ in range(chance.choice((0, 0, 1, 1, 2, 3))):
         query.filters.append(_filter(chance, table, chance.choice(table.columns)))
     if chance.random() < 0.25:
-        query.columns.extend(each.name for each in chance.sample(table.columns, chance.randint(1, len(table.columns))))
+        query.columns.extend(
+            column.name for column in chance.sample(table.columns, chance.randint(1, len(table.columns)))
+        )
     elif chance.random() < 0.95:
         for column in chance.sample(table.columns, chance.choice((0, 0, 1, 1, 2))):
             part = chance.choice(PARTS) if column.kind in {"date", "moment"} else PARTS[0]
@@ -273,19 +275,21 @@ def _filter(chance: random.Random, table: MadeTable, column: Made) -> pb.TableFi
         operators = [operator for operator in operators if operator not in {3, 4, 5, 6}]
     if column.kind != "text":
         operators.remove(pb.TABLE_OPERATOR_CONTAINS)
-    each = pb.TableFilter(column=_any_case(chance, column.name), op=chance.choice(operators))
+    condition = pb.TableFilter(column=_any_case(chance, column.name), op=chance.choice(operators))
     if column.kind in {"date", "moment"} and chance.random() < 0.4:
-        each.part = chance.choice(PARTS[1:])
-        if each.part == pb.DATE_PART_YEAR_MONTH and each.op in {3, 4, 5, 6}:
-            each.op = pb.TABLE_OPERATOR_EQ
-    if each.op in {pb.TABLE_OPERATOR_EMPTY, pb.TABLE_OPERATOR_FILLED}:
-        return each
-    for _ in range(chance.randint(1, 4) if each.op == pb.TABLE_OPERATOR_IN else 1):
-        each.values.append(_asked(chance, column, chance.choice(values), each.part, contains=each.op == 8))
-    return each
+        condition.part = chance.choice(PARTS[1:])
+        if condition.part == pb.DATE_PART_YEAR_MONTH and condition.op in {3, 4, 5, 6}:
+            condition.op = pb.TABLE_OPERATOR_EQ
+    if condition.op in {pb.TABLE_OPERATOR_EMPTY, pb.TABLE_OPERATOR_FILLED}:
+        return condition
+    for _ in range(chance.randint(1, 4) if condition.op == pb.TABLE_OPERATOR_IN else 1):
+        condition.values.append(
+            _query_value(chance, column, chance.choice(values), condition.part, contains=condition.op == 8)
+        )
+    return condition
 
 
-def _asked(chance: random.Random, column: Made, value: Value, part: int, *, contains: bool) -> str:
+def _query_value(chance: random.Random, column: Made, value: Value, part: int, *, contains: bool) -> str:
     """A value of a column, or one near it, in the format of queries."""
     if isinstance(value, datetime):
         value += timedelta(days=chance.choice((0, 0, 1, -400)))
@@ -312,13 +316,15 @@ def _part(value: datetime, part: int) -> Decimal | str:
 
 def answer_of(table: MadeTable, query: pb.TableQuery) -> tuple[list[tuple[list[str | None], list[int]]], int]:
     """The rows of an answer, each with its source lines, and their number without the limit."""
-    columns = {_folded(column.name): column for column in table.columns}
+    columns = {_fold(column.name): column for column in table.columns}
     matching = [
-        index for index in range(len(table.rows)) if all(_holds(columns, each, index) for each in query.filters)
+        index
+        for index in range(len(table.rows))
+        if all(_holds(columns, condition, index) for condition in query.filters)
     ]
     rows: list[tuple[list[object], list[int]]]
     if not query.group_by and not query.aggregates:
-        shown = [columns[_folded(name)] for name in query.columns] or table.columns
+        shown = [columns[_fold(name)] for name in query.columns] or table.columns
         rows = [
             ([column.values[index] if index not in column.odd else None for column in shown], [index])
             for index in matching
@@ -326,19 +332,19 @@ def answer_of(table: MadeTable, query: pb.TableQuery) -> tuple[list[tuple[list[s
     else:
         groups: dict[tuple[object, ...], list[int]] = {} if query.group_by else {(): []}
         for index in matching:
-            key = tuple(_taken(columns[_folded(each.column)], index, each.part) for each in query.group_by)
+            key = tuple(_value_of(columns[_fold(grouping.column)], index, grouping.part) for grouping in query.group_by)
             groups.setdefault(key, []).append(index)
         rows = [
-            ([*key, *(_computed(columns, each, group) for each in query.aggregates)], group)
+            ([*key, *(_compute(columns, aggregate, group) for aggregate in query.aggregates)], group)
             for key, group in groups.items()
         ]
         for place in reversed(range(len(query.group_by))):
             _sort(rows, place, descending=False)
-    for each in reversed(query.order_by):
-        _sort(rows, each.index - 1, descending=each.descending)
+    for order in reversed(query.order_by):
+        _sort(rows, order.index - 1, descending=order.descending)
     limited = rows[: query.limit or 100]
     return [
-        ([_written(value) for value in row], [table.rows[index] for index in group]) for row, group in limited
+        ([_write_value(value) for value in row], [table.rows[index] for index in group]) for row, group in limited
     ], len(rows)
 
 
@@ -355,32 +361,32 @@ class _Key:
     def __lt__(self, other: _Key) -> bool:
         if self.value is None or other.value is None:
             return self.value is not None and other.value is None
-        return other.value < self.value if self.descending else self.value < other.value  # type: ignore[operator]  # of one column, and so of one type
+        return other.value < self.value if self.descending else self.value < other.value  # type: ignore[operator]  # both are of the same column, so of the same type
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _taken(column: Made, index: int, part: int) -> object:
+def _value_of(column: Made, index: int, part: int) -> object:
     value = column.values[index]
     return _part(value, part) if part and isinstance(value, datetime) else value
 
 
-def _holds(columns: dict[str, Made], each: pb.TableFilter, index: int) -> bool:
-    column = columns[_folded(each.column)]
-    value = _taken(column, index, each.part)
-    if each.op == pb.TABLE_OPERATOR_EMPTY:
+def _holds(columns: dict[str, Made], condition: pb.TableFilter, index: int) -> bool:
+    column = columns[_fold(condition.column)]
+    value = _value_of(column, index, condition.part)
+    if condition.op == pb.TABLE_OPERATOR_EMPTY:
         return value is None
-    if each.op == pb.TABLE_OPERATOR_FILLED:
+    if condition.op == pb.TABLE_OPERATOR_FILLED:
         return value is not None
-    results = [value is not None and _compares(value, each.op, asked) for asked in each.values]
-    return not results[0] if each.op == pb.TABLE_OPERATOR_NE else any(results)
+    results = [value is not None and _compares(value, condition.op, asked) for asked in condition.values]
+    return not results[0] if condition.op == pb.TABLE_OPERATOR_NE else any(results)
 
 
 def _compares(value: object, operator: int, asked: str) -> bool:
-    """Compares; NE as EQ, which the caller turns around."""
-    other: object = _folded(asked)
+    """Compares a value; NE like EQ, which the caller inverts."""
+    other: object = _fold(asked)
     if isinstance(value, bool):
         other = asked == "true"
     elif isinstance(value, Decimal):
@@ -389,34 +395,34 @@ def _compares(value: object, operator: int, asked: str) -> bool:
         other = datetime.fromisoformat(asked)
         value = datetime(value.year, value.month, value.day) if len(asked) == 10 else value
     else:
-        value = _folded(str(value))
+        value = _fold(str(value))
     if operator == pb.TABLE_OPERATOR_CONTAINS:
         return str(other) in str(value)
-    return {3: value < other, 4: value <= other, 5: value > other, 6: value >= other}.get(operator, value == other)  # type: ignore[operator]  # of one column, and so of one type
+    return {3: value < other, 4: value <= other, 5: value > other, 6: value >= other}.get(operator, value == other)  # type: ignore[operator]  # both are of the same column, so of the same type
 
 
-def _computed(columns: dict[str, Made], each: pb.TableAggregate, group: list[int]) -> object:
-    if not each.column:
+def _compute(columns: dict[str, Made], aggregate: pb.TableAggregate, group: list[int]) -> object:
+    if not aggregate.column:
         return Decimal(len(group))
-    column = columns[_folded(each.column)]
+    column = columns[_fold(aggregate.column)]
     values = [value for index in group if (value := column.values[index]) is not None]
-    if each.function == pb.TABLE_FUNCTION_COUNT:
+    if aggregate.function == pb.TABLE_FUNCTION_COUNT:
         return Decimal(len(values))
-    if each.function == pb.TABLE_FUNCTION_COUNT_DISTINCT:
+    if aggregate.function == pb.TABLE_FUNCTION_COUNT_DISTINCT:
         return Decimal(len(set(values)))
     if not values:
         return None
-    if each.function in {pb.TABLE_FUNCTION_MIN, pb.TABLE_FUNCTION_MAX}:
-        return (min if each.function == pb.TABLE_FUNCTION_MIN else max)(values)  # type: ignore[type-var]  # of one column, and so of one type
+    if aggregate.function in {pb.TABLE_FUNCTION_MIN, pb.TABLE_FUNCTION_MAX}:
+        return (min if aggregate.function == pb.TABLE_FUNCTION_MIN else max)(values)  # type: ignore[type-var]  # both are of the same column, so of the same type
     numbers = sorted(Fraction(value) for value in values if isinstance(value, Decimal))
-    if each.function == pb.TABLE_FUNCTION_SUM:
+    if aggregate.function == pb.TABLE_FUNCTION_SUM:
         return sum(numbers, Fraction(0))
-    if each.function == pb.TABLE_FUNCTION_AVG:
+    if aggregate.function == pb.TABLE_FUNCTION_AVG:
         return sum(numbers, Fraction(0)) / len(numbers)
     return (numbers[(len(numbers) - 1) // 2] + numbers[len(numbers) // 2]) / 2
 
 
-def _written(value: object) -> str | None:
+def _write_value(value: object) -> str | None:
     """A value in the format of answers."""
     if value is None:
         return None

@@ -72,7 +72,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_tokeniser(path: Path) -> None:
-    """A WordPiece tokeniser of a few words. Its own truncation and padding are on, as in real directories."""
+    """Writes a WordPiece tokeniser of a few words, with truncation and padding on, as in real directories."""
     vocabulary = {word: index for index, word in enumerate((*SPECIAL, *WORDS))}
     tokeniser = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     tokeniser.normalizer = BertNormalizer(lowercase=False)

@@ -151,7 +151,7 @@ def _openai(rows: list[dict[str, Any]]) -> ExpectedAnswer:
 
 
 def _responses(rows: list[dict[str, Any]]) -> ExpectedAnswer:
-    """A file may hold further responses after the first, which aren't read; some deltas were left out of one."""
+    """A file may have further responses after the first, which aren't read; one lacks some deltas."""
     end = next(index for index, row in enumerate(rows) if row.get("type") in {"response.completed", None})
     answer: dict[str, Any] = rows[end].get("response") or rows[end]
     parts: list[dict[str, Any]] = [
@@ -190,7 +190,7 @@ def _anthropic(rows: list[dict[str, Any]]) -> ExpectedAnswer:
 
 def _ollama(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     if "choices" in rows[0]:
-        return _openai(rows)  # its servers speak both
+        return _openai(rows)  # Ollama's servers speak both
     text = "".join(row.get("message", {}).get("content") or row.get("response") or "" for row in rows)
     last = rows[-1]
     spent = Usage(last.get("prompt_eval_count", 0), 0, last["eval_count"]) if "eval_count" in last else None

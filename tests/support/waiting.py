@@ -1,4 +1,4 @@
-"""Waits for states that nothing announces."""
+"""Waits for states that send no notification."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 BUSY_SECONDS = 10.0
-"""Time that a busy machine may need for something immediate: little compared with the minutes that a failure takes."""
+"""How long something immediate may take on a busy machine: short compared with the minutes that a failure takes."""
 
 
 async def wait_until(

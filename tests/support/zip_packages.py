@@ -18,7 +18,7 @@ def package(parts: Mapping[str, str | bytes], *, stored: str = "") -> bytes:
     """A ZIP archive of parts; one of them, which comes first, isn't compressed."""
     data = io.BytesIO()
     with ZipFile(data, "w", ZIP_DEFLATED) as archive:
-        for name in sorted(parts, key=lambda each: each != stored):
+        for name in sorted(parts, key=lambda name: name != stored):
             archive.writestr(name, parts[name], ZIP_STORED if name == stored else ZIP_DEFLATED)
     return data.getvalue()
 
@@ -34,8 +34,8 @@ def tar_entry(name: str, content: bytes, kind: bytes = b"0", *, size: int | None
 
 def relations(targets: Mapping[str, tuple[str, str]]) -> str:
     """A relationships part: the last word of the type, and the target, by id."""
-    each = "".join(f'<Relationship Id="{i}" Type="{R}/{kind}" Target="{to}"/>' for i, (kind, to) in targets.items())
-    return f'<Relationships xmlns="{_RELATIONS}">{each}</Relationships>'
+    entries = "".join(f'<Relationship Id="{i}" Type="{R}/{kind}" Target="{to}"/>' for i, (kind, to) in targets.items())
+    return f'<Relationships xmlns="{_RELATIONS}">{entries}</Relationships>'
 
 
 def docx(body: str, **parts: str) -> bytes:
@@ -64,7 +64,7 @@ _ODF_NAMES = " ".join(
 
 
 def odf(kind: str, body: str, *, styles: str = "", title: str = "") -> bytes:
-    """An OpenDocument file of a kind (`text`, `spreadsheet`, `presentation`): what is in its body, and its styles."""
+    """An OpenDocument file of a kind (`text`, `spreadsheet`, `presentation`): its body's content, and its styles."""
     return package(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
