@@ -127,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the comparison; returns 1 if the limit is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--searches", type=int, default=80, help="of each side of a pair")
+    parser.add_argument("--searches", type=int, default=80, help="searches of each side of a pair")
     options = parser.parse_args(arguments)
     with loaded(12_000) as data:
         pairs = asyncio.run(compare(data, options.pairs, options.searches))

@@ -176,7 +176,7 @@ async def _upload(client: Client, name: str, data: bytes, *, wait: bool) -> None
 
 
 @asynccontextmanager
-async def busy(client: Client, request: Request, connections: int) -> AsyncGenerator[None]:
+async def sending_requests(client: Client, request: Request, connections: int) -> AsyncGenerator[None]:
     """Sends requests without pause over a number of connections."""
 
     async def go_on() -> None:
@@ -191,7 +191,7 @@ async def busy(client: Client, request: Request, connections: int) -> AsyncGener
 
 
 @asynccontextmanager
-async def dripping(client: Client, uploads: int) -> AsyncGenerator[None]:
+async def dripping_uploads(client: Client, uploads: int) -> AsyncGenerator[None]:
     """Endless uploads; they reconnect when cut off."""
     address = urlsplit(client.url)
     head = (
@@ -240,7 +240,7 @@ class Callers:
 
 
 @asynccontextmanager
-async def calling(
+async def running_callers(
     client: Client, request: Request, connections: int, *, drips: int = 0, settle: float = 1.0
 ) -> AsyncGenerator[Callers]:
     """Runs callers in a process during the block; their results are available after it.
@@ -280,7 +280,7 @@ async def calling(
 async def _main(url: str, request: Request, connections: int, drips: int) -> None:
     loop = asyncio.get_running_loop()
     client = Client(url, sys.stdin.readline().strip())
-    async with dripping(client, drips), busy(client, request, connections):
+    async with dripping_uploads(client, drips), sending_requests(client, request, connections):
         print("ready", flush=True)
         await loop.run_in_executor(None, sys.stdin.read)
     print(json.dumps({"statuses": client.statuses, "cpu_seconds": time.process_time()}))
@@ -291,6 +291,6 @@ if __name__ == "__main__":
     parser.add_argument("url")
     parser.add_argument("request", choices=REQUESTS)
     parser.add_argument("--connections", type=int, default=1)
-    parser.add_argument("--drips", type=int, default=0, help="uploads beside them that never end")
+    parser.add_argument("--drips", type=int, default=0, help="additional uploads that never end")
     options = parser.parse_args()
     asyncio.run(_main(options.url, REQUESTS[options.request], options.connections, options.drips))

@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="fit anew and replace the package's constants")
+    parser.add_argument("--write", action="store_true", help="fit again and replace the package's constants")
     options = parser.parse_args()
     print(describe_machine())
     true = true_cases(options.data)
@@ -167,7 +167,7 @@ def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
             "weights": {name: round(value, 4) for name, value in zip(FEATURES, linear.weights, strict=True)},
             "bias": round(linear.bias, 4),
         },
-        # Found on claims with whole pages, by `benchmarks.verdicts_wice --write`, to be run after this.
+        # Fitted on claims with whole pages by `benchmarks.verdicts_wice --write`, which must be run after this.
         "supported": load_weights().supported,
         "unsupported": 0.5,
     }
@@ -210,7 +210,7 @@ def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> 
     for change, taken in KINDS:
         what = "name at the sentence's start" if change == "subject" else change
         label = f"{what} changed" + (" for another one of the passage" if taken else "")
-        sets.append((f"{label}: not supported", planted(held, change, taken=taken, seed=seed)))
+        sets.append((f"{label}: not supported", plant_falsehoods(held, change, taken=taken, seed=seed)))
     sets.append(("another paragraph of the article cited: not supported", elsewhere_cases(held, data, seed)))
     rows: list[list[object]] = []
     for label, cases in sets:
@@ -229,7 +229,7 @@ def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> 
     print(format_table(headings, rows))
 
 
-def planted(true: list[Case], change: str, *, taken: bool, seed: int) -> list[Case]:
+def plant_falsehoods(true: list[Case], change: str, *, taken: bool, seed: int) -> list[Case]:
     """False sentences; several for a true one that has several numbers or names."""
     results: dict[tuple[str, str], Case] = {}
     for entry in range(seed, seed + ROUNDS):

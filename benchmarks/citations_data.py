@@ -149,7 +149,7 @@ def squad_questions(data: Path) -> list[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ClapnqQuestion:
     """A question of ClapNQ with its passage and the answers that people wrote."""
 
     id: str
@@ -158,17 +158,17 @@ class Asked:
     answers: tuple[str, ...]
 
 
-def clapnq_answers(data: Path) -> list[Asked]:
+def clapnq_answers(data: Path) -> list[ClapnqQuestion]:
     """ClapNQ's answerable questions."""
     lines = (
         gzip.decompress((data / "qa-clapnq" / "clapnq_dev_answerable_a.jsonl.gz").read_bytes()).decode().splitlines()
     )
-    results: list[Asked] = []
+    results: list[ClapnqQuestion] = []
     for number, line in enumerate(lines, start=1):
         row: dict[str, Any] = json.loads(line)
         passage = _passage(number, number, row["passages"][0]["text"], row["passages"][0]["title"])
         answers = tuple(output["answer"] for output in row["output"] if output["answer"].strip())
-        results.append(Asked(row["id"], row["input"], passage, answers))
+        results.append(ClapnqQuestion(row["id"], row["input"], passage, answers))
     return results
 
 
@@ -185,14 +185,14 @@ def true_cases(data: Path) -> list[Case]:
         for passage in squad_paragraphs(data)
         for sentence in sentences_of(passage.text)
     ]
-    for asked in clapnq_answers(data):
-        bare = _bare(asked.passage.text)
+    for question in clapnq_answers(data):
+        bare = _bare(question.passage.text)
         seen: set[str] = set()
-        for answer in asked.answers:
+        for answer in question.answers:
             for sentence in sentences_of(detokenise(answer)):
                 if sentence not in seen:
                     seen.add(sentence)
-                    cases.append(Case("clapnq", asked.id, sentence, asked.passage, _bare(sentence) not in bare))
+                    cases.append(Case("clapnq", question.id, sentence, question.passage, _bare(sentence) not in bare))
     return cases
 
 

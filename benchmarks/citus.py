@@ -85,8 +85,8 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One turn of one way."""
+class Turn:
+    """The measurements of one turn of a way."""
 
     p50_ms: float
     per_second: float
@@ -175,25 +175,25 @@ async def compare(
     seconds: float,
 ) -> None:
     """Measures the ways in turns and prints their tables."""
-    seen: defaultdict[tuple[str, str], list[Measured]] = defaultdict(list)
+    results: defaultdict[tuple[str, str], list[Turn]] = defaultdict(list)
     async with contextlib.AsyncExitStack() as stack:
         ways = {
-            name: await stack.enter_async_context(opened(server, nodes)) for name, (server, nodes) in places.items()
+            name: await stack.enter_async_context(open_way(server, nodes)) for name, (server, nodes) in places.items()
         }
         requests = requests_of(orgs)
         for name, mode in itertools.product(ways, MODES):
             await measure(ways[name], requests[mode], seconds)  # the first searches aren't counted
         for pair, mode in itertools.product(range(pairs), MODES):
             for name in list(ways)[:: 1 if pair % 2 == 0 else -1]:
-                seen[mode, name].append(await measure(ways[name], requests[mode], seconds))
+                results[mode, name].append(await measure(ways[name], requests[mode], seconds))
             print(f"  pair {pair + 1}, {mode}", flush=True)
-    print(times_table(seen), end="\n\n")
-    print(cpu_table(seen), flush=True)
+    print(times_table(results), end="\n\n")
+    print(cpu_table(results), flush=True)
 
 
 @contextlib.asynccontextmanager
-async def opened(server: EmbeddedPostgres, nodes: Sequence[int]) -> AsyncGenerator[Way]:
-    """A retriever with a connection to it; `nodes` are the other servers that work for it."""
+async def open_way(server: EmbeddedPostgres, nodes: Sequence[int]) -> AsyncGenerator[Way]:
+    """Starts a retriever and connects to it; `nodes` are the other servers that work for it."""
     with retriever_process(server) as (pid, port):
         async with open_channel(f"127.0.0.1:{port}", signer=SIGNER) as channel:
             yield Way(RetrieverServiceStub(channel), {"retriever": [pid], "its server": [server.pid], "nodes": nodes})
@@ -212,13 +212,13 @@ def retriever_process(server: EmbeddedPostgres) -> Generator[tuple[int, int]]:
         yield pid, port
 
 
-async def measure(way: Way, requests: Sequence[Request], seconds: float) -> Measured:
+async def measure(way: Way, requests: Sequence[Request], seconds: float) -> Turn:
     """Searches one at a time, then eight."""
     alone, _ = await run(way.stub, requests, 1, seconds)
     before = {name: cpu_seconds(pids) for name, pids in way.processes.items()}
     together, begun = await run(way.stub, requests, CLIENTS, seconds)
     cpu = {name: 1000 * (cpu_seconds(pids) - before[name]) / begun for name, pids in way.processes.items() if pids}
-    return Measured(1000 * statistics.median(alone), len(together) / seconds, cpu)
+    return Turn(1000 * statistics.median(alone), len(together) / seconds, cpu)
 
 
 async def run(
@@ -264,17 +264,17 @@ def requests_of(orgs: Sequence[str]) -> dict[str, list[Request]]:
 def cpu_seconds(pids: Sequence[int]) -> float:
     """CPU time of processes and all their descendants."""
     return sum(
-        sum(each.cpu_times()[:4])  # its own, and that of finished children
+        sum(process.cpu_times()[:4])  # its own, and that of finished children
         for pid in pids
-        for each in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
     )
 
 
-def times_table(seen: Mapping[tuple[str, str], Sequence[Measured]]) -> str:
+def times_table(results: Mapping[tuple[str, str], Sequence[Turn]]) -> str:
     """The p50 and the rate of each mode and way, compared with one Postgres."""
     rows: list[list[object]] = []
-    for (mode, name), turns in seen.items():
-        plain = seen[mode, "plain"]
+    for (mode, name), turns in results.items():
+        plain = results[mode, "plain"]
         row: list[object] = [
             mode,
             name,
@@ -294,7 +294,7 @@ def times_table(seen: Mapping[tuple[str, str], Sequence[Measured]]) -> str:
     )
 
 
-def cpu_table(seen: Mapping[tuple[str, str], Sequence[Measured]]) -> str:
+def cpu_table(results: Mapping[tuple[str, str], Sequence[Turn]]) -> str:
     """CPU time for each search, by kind of process."""
     rows: list[list[object]] = [
         [
@@ -305,7 +305,7 @@ def cpu_table(seen: Mapping[tuple[str, str], Sequence[Measured]]) -> str:
                 for kind in KINDS
             ),
         ]
-        for (mode, name), turns in seen.items()
+        for (mode, name), turns in results.items()
     ]
     return f"CPU ms for each search, {CLIENTS} at once\n\n" + format_table(["search", "way", *KINDS], rows)
 

@@ -44,7 +44,7 @@ from typing import Any
 from benchmarks.ingest_cost import cpu_seconds_of_children, ingest_backend, starting_stack
 from benchmarks.ratios import Verdict, median_ratio
 from benchmarks.relay import RATE, set_pace
-from benchmarks.relay_citewire import RelayBackend, relay_backend, relaying
+from benchmarks.relay_citewire import RelayBackend, relay_backend, running_relay
 from benchmarks.relay_load import measure_first_token, run_load, tokens_for
 from benchmarks.relay_systems import log_folder, plain_environment, upstream
 from benchmarks.search_ways import WARM_UP_SECONDS, run_way
@@ -175,7 +175,7 @@ async def measure_relays(
     url = backends[trees[0]].upstream_url
     async with contextlib.AsyncExitStack() as stack:
         relays = {
-            tree: await stack.enter_async_context(relaying(backends[tree], core=core, slow_down=tree.slow_down))
+            tree: await stack.enter_async_context(running_relay(backends[tree], core=core, slow_down=tree.slow_down))
             for tree in trees
         }
 

@@ -49,7 +49,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GoldQuestion:
     """A question with its known answers."""
 
     text: str
@@ -66,7 +66,7 @@ class QuestionSet:
 
     name: str
     chunks: tuple[Chunk, ...]
-    asked: tuple[Asked, ...]
+    asked: tuple[GoldQuestion, ...]
     similarities: NDArray[np.float32]
     """Shape (questions, chunks)."""
     shares: NDArray[np.float32]
@@ -191,24 +191,24 @@ def _cut(text: str, article: str, paragraph: int) -> list[Chunk]:
     return [*chunks, Chunk(text[start:], article, paragraph, start)]
 
 
-def _squad(path: Path) -> tuple[list[Chunk], list[Asked]]:
+def _squad(path: Path) -> tuple[list[Chunk], list[GoldQuestion]]:
     raw: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     chunks: list[Chunk] = []
-    asked: list[Asked] = []
+    asked: list[GoldQuestion] = []
     number = 0
     for article in raw["data"]:
         for paragraph in article["paragraphs"]:
             chunks += _cut(paragraph["context"], article["title"], number)
             for qa in paragraph["qas"]:
                 spans = tuple((answer["answer_start"], answer["text"]) for answer in qa["answers"])
-                asked.append(Asked(qa["question"], article["title"], number, not qa["is_impossible"], spans))
+                asked.append(GoldQuestion(qa["question"], article["title"], number, not qa["is_impossible"], spans))
             number += 1
     return chunks, asked
 
 
-def _clapnq(folder: Path) -> tuple[list[Chunk], list[Asked]]:
+def _clapnq(folder: Path) -> tuple[list[Chunk], list[GoldQuestion]]:
     chunks: list[Chunk] = []
-    asked: list[Asked] = []
+    asked: list[GoldQuestion] = []
     number = 0
     for name in ("answerable", "unanswerable"):
         lines = gzip.decompress((folder / f"clapnq_dev_{name}_a.jsonl.gz").read_bytes()).decode().splitlines()
@@ -218,12 +218,12 @@ def _clapnq(folder: Path) -> tuple[list[Chunk], list[Asked]]:
             chunks += _cut(passage["text"], passage["title"], number)
             gold: set[str] = {element for output in row["output"] for element in output.get("selected_sentences", ())}
             spans = tuple((passage["text"].find(entry), entry) for entry in sorted(gold) if entry in passage["text"])
-            asked.append(Asked(row["input"], passage["title"], number, name == "answerable", spans))
+            asked.append(GoldQuestion(row["input"], passage["title"], number, name == "answerable", spans))
             number += 1
     return chunks, asked
 
 
-def _xquad(folder: Path) -> tuple[list[Chunk], list[Asked]]:
+def _xquad(folder: Path) -> tuple[list[Chunk], list[GoldQuestion]]:
     corpus = [json.loads(line) for line in gzip.decompress((folder / "corpus.jsonl.gz").read_bytes()).splitlines()]
     queries = [json.loads(line) for line in gzip.decompress((folder / "queries.jsonl.gz").read_bytes()).splitlines()]
     numbers = {row["_id"]: index for index, row in enumerate(corpus)}
@@ -235,7 +235,9 @@ def _xquad(folder: Path) -> tuple[list[Chunk], list[Asked]]:
             gold[query] = numbers[document]
     # The set gives only the paragraph, so the whole paragraph counts as the answer.
     asked = [
-        Asked(row["text"], corpus[gold[row["_id"]]]["title"], gold[row["_id"]], answerable=True, spans=((0, ""),))
+        GoldQuestion(
+            row["text"], corpus[gold[row["_id"]]]["title"], gold[row["_id"]], answerable=True, spans=((0, ""),)
+        )
         for row in queries
     ]
     return chunks, asked

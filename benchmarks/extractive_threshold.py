@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, help="questions of each set (default: all)")
-    parser.add_argument("--write", action="store_true", help="fit anew and replace the package's constants")
+    parser.add_argument("--write", action="store_true", help="fit again and replace the package's constants")
     options = parser.parse_args()
     print(describe_machine())
     sets = load_sets(options.data, options.limit, options.seed)

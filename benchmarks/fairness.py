@@ -38,10 +38,10 @@ from benchmarks.callers import (
     Callers,
     Client,
     Request,
-    calling,
     chat,
     embed_many,
     embed_one,
+    running_callers,
     search,
     upload,
     upload_hostile,
@@ -117,7 +117,7 @@ def _metric(stack: LocalStack, name: str, series: str) -> float | None:
     return None
 
 
-async def settled(stack: LocalStack) -> None:
+async def settle_flood(stack: LocalStack) -> None:
     """Removes the jobs of the last flood, and waits until nothing works on them any more."""
     await asyncio.to_thread(stack.wait, lambda: is_idle(stack) or None, "the last flood isn't done", seconds=120)
     async with await psycopg.AsyncConnection.connect(stack.dsn(), autocommit=True) as connection:
@@ -136,11 +136,11 @@ async def measure(
     quiet.statuses.clear()
     for number in range(pairs):
         for who in ("neighbour", "flood") if number % 2 == 0 else ("flood", "neighbour"):
-            await settled(stack)
+            await settle_flood(stack)
             calls = (
-                calling(clients[who], entrance.request, 1)
+                running_callers(clients[who], entrance.request, 1)
                 if who == "neighbour"
-                else calling(clients[who], entrance.flood, entrance.connections, drips=entrance.drips)
+                else running_callers(clients[who], entrance.flood, entrance.connections, drips=entrance.drips)
             )
             async with calls as done:
                 beside[who].append(await times_of(quiet, entrance.request, seconds))
@@ -176,7 +176,7 @@ def p95(times: Sequence[float]) -> float:
 
 def overall(halves: Sequence[Sequence[float]]) -> float:
     """The 95th percentile over all halves of one side."""
-    return p95([each for half in halves for each in half])
+    return p95([duration for half in halves for duration in half])
 
 
 def make_key(stack: LocalStack, org_id: str) -> str:
@@ -229,8 +229,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10, help="fewer than 6 decide nothing")
     lengths = parser.add_mutually_exclusive_group()
-    lengths.add_argument("--minutes", type=float, default=5, help="of each side of an entrance, in all its pairs")
-    lengths.add_argument("--seconds", type=float, help="of each half of a pair")
+    lengths.add_argument(
+        "--minutes", type=float, default=5, help="minutes of each side of an entrance, over all its pairs"
+    )
+    lengths.add_argument("--seconds", type=float, help="seconds of each half of a pair")
     parser.add_argument("--only", nargs="*", default=[entrance.name for entrance in ENTRANCES], help="entrances")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops the stack

@@ -52,19 +52,19 @@ class Conversation:
 def make_conversations() -> list[Conversation]:
     """Generates all conversations, in the order of the data."""
     asked = list(rows(DATA / "qa-clapnq" / "clapnq_dev_answerable_a.jsonl"))
-    made: list[Conversation] = []
+    conversations: list[Conversation] = []
     for number, row in enumerate(asked):
         question, title = str(row["input"]), _plain_title(row["passages"][0]["title"])
         answer = str(row["output"][0]["answer"])
         other = asked[(number + 1) % len(asked)]
         aside, second = ASIDES[number % len(ASIDES)], ASIDES[(number + 2) % len(ASIDES)]
         first = _turns(question, answer)
-        made.append(Conversation("ellipsis", first, aside, question, number))
-        made.append(Conversation("chain", (*first, *_turns(aside, answer)), second, question, number))
+        conversations.append(Conversation("ellipsis", first, aside, question, number))
+        conversations.append(Conversation("chain", (*first, *_turns(aside, answer)), second, question, number))
         before = _turns(str(other["input"]), str(other["output"][0]["answer"]))
-        made.append(Conversation("stands alone", before, question, question, number))
-        made += _with_title(number, question, title, _plain_title(other["passages"][0]["title"]))
-    return made
+        conversations.append(Conversation("stands alone", before, question, question, number))
+        conversations += _with_title(number, question, title, _plain_title(other["passages"][0]["title"]))
+    return conversations
 
 
 def _with_title(number: int, question: str, title: str, other: str) -> Iterator[Conversation]:
@@ -106,24 +106,28 @@ def main() -> int:
         return 0
     print(describe_machine(), flush=True)
     library = Library(_joined(load("ClapNQ", precision), load("SQuAD", precision)), by_document=True)
-    made = make_conversations()
-    rewritten = [condense(each.question, each.history).text for each in made]
-    _show(made, rewritten, int(options.show))
+    conversations = make_conversations()
+    rewritten = [condense(conversation.question, conversation.history).text for conversation in conversations]
+    _show(conversations, rewritten, int(options.show))
     ways = {
-        "as asked": [each.question for each in made],
+        "as asked": [conversation.question for conversation in conversations],
         "by rules": rewritten,
-        "whole": [each.whole for each in made],
+        "whole": [conversation.whole for conversation in conversations],
     }
     matches = {
-        (mode, way): _matches(library, made, texts, precision, mode)
+        (mode, way): _matches(library, conversations, texts, precision, mode)
         for mode in ("dense", "hybrid")
         for way, texts in ways.items()
     }
     table: list[list[object]] = []
-    for kind in dict.fromkeys(each.kind for each in made):
-        places = np.array([each.kind == kind for each in made])
+    for kind in dict.fromkeys(conversation.kind for conversation in conversations):
+        places = np.array([conversation.kind == kind for conversation in conversations])
         changed = np.mean(
-            [new != each.question for new, each in zip(rewritten, made, strict=True) if each.kind == kind]
+            [
+                new != conversation.question
+                for new, conversation in zip(rewritten, conversations, strict=True)
+                if conversation.kind == kind
+            ]
         )
         shares = [f"{matches[key][places].mean():.3f}" for key in matches]
         table.append([kind, int(places.sum()), f"{changed:.3f}", *shares])
@@ -140,24 +144,25 @@ def _taken_for_follow_ups(name: str) -> tuple[int, str]:
 
 def _matches(
     library: Library,
-    made: Sequence[Conversation],
+    conversations: Sequence[Conversation],
     texts: Sequence[str],
     precision: Precision,
     mode: str,
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     vectors = embed_questions(texts, precision)
     result: list[bool] = []
-    for conversation, text, vector in zip(made, texts, vectors, strict=True):
+    for conversation, text, vector in zip(conversations, texts, vectors, strict=True):
         result.append(conversation.passage in library.find_legs(text, vector).rank(mode)[:FIRST])
     return np.array(result)
 
 
-def _show(made: Sequence[Conversation], rewritten: Sequence[str], most: int) -> None:
+def _show(conversations: Sequence[Conversation], rewritten: Sequence[str], most: int) -> None:
     shown: dict[str, int] = {}
-    for each, text in zip(made, rewritten, strict=True):
-        shown[each.kind] = shown.get(each.kind, 0) + 1
-        if shown[each.kind] <= most:
-            print(f"{each.kind}: {each.history[-2].content} | {each.question} → {text}")
+    for conversation, text in zip(conversations, rewritten, strict=True):
+        kind = conversation.kind
+        shown[kind] = shown.get(kind, 0) + 1
+        if shown[kind] <= most:
+            print(f"{kind}: {conversation.history[-2].content} | {conversation.question} → {text}")
 
 
 if __name__ == "__main__":

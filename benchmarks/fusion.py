@@ -40,7 +40,9 @@ def main() -> int:
     """Prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="default: all")
-    parser.add_argument("--questions", type=int, default=10_000, help="of each set at most, evenly over it")
+    parser.add_argument(
+        "--questions", type=int, default=10_000, help="most questions of each set, spread evenly over it"
+    )
     parser.add_argument("--together", action="store_true", help="also all sets but the filings in one library")
     parser.add_argument("--precision", choices=list(Precision), default=Precision.FP32, help="of the embedding model")
     options = parser.parse_args()
@@ -50,15 +52,15 @@ def main() -> int:
     print(describe_machine(), flush=True)
     sets = [_cut(load(name, Precision(options.precision)), options.questions) for name in options.sets]
     results: dict[str, Scores] = {}
-    for number, each in enumerate(sets):
+    for number, texts in enumerate(sets):
         filings = options.sets[number] == FILINGS
-        library = Library(each, by_document=not filings)
-        results[options.sets[number]] = _measure(library, each, within=False)
+        library = Library(texts, by_document=not filings)
+        results[options.sets[number]] = _measure(library, texts, within=False)
         if filings:
-            results[WITHIN] = _measure(library, each, within=True)
+            results[WITHIN] = _measure(library, texts, within=True)
     results["all of these"] = _pooled(list(results.values()))
     if options.together:
-        joined = _joined([each for each, name in zip(sets, options.sets, strict=True) if name != FILINGS])
+        joined = _joined([texts for texts, name in zip(sets, options.sets, strict=True) if name != FILINGS])
         results["in one library"] = _measure(Library(joined, by_document=True), joined, within=False)
     headings = ["set", "n", *MODES, "hybrid − the better leg", "95 %"]
     print(format_table(headings, [[name, *_row(scores)] for name, scores in results.items()]))
@@ -105,15 +107,15 @@ def _pooled(results: Sequence[Scores]) -> Scores:
 
 def _joined(sets: Sequence[QuestionSet]) -> QuestionSet:
     """Merges several libraries; documents are numbered consecutively."""
-    passages = [passage for number, each in enumerate(sets) for passage in _moved(each, number)]
+    passages = [passage for number, texts in enumerate(sets) for passage in _moved(texts, number)]
     questions = [
         replace(question, grades={(document + _shift(number), page): grade for (document, page), grade in grades})
-        for number, each in enumerate(sets)
-        for question in each.questions
+        for number, texts in enumerate(sets)
+        for question in texts.questions
         for grades in (question.grades.items(),)
     ]
-    vectors = np.concatenate([each.vectors for each in sets])
-    return QuestionSet("all", passages, questions, vectors, np.concatenate([each.asked for each in sets]))
+    vectors = np.concatenate([texts.vectors for texts in sets])
+    return QuestionSet("all", passages, questions, vectors, np.concatenate([texts.asked for texts in sets]))
 
 
 def _moved(texts: QuestionSet, number: int) -> list[Passage]:

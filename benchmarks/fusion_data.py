@@ -160,8 +160,8 @@ async def _cut(model: LocalModel, number: int, file_name: str, title: str, conte
     name = named(title or parsed.title or file_name, file_name)
     chunks = await chunk(parsed, name, settings.rules(window), count)
     return [
-        Passage(number, each.place.page, embedding_input(each.header, each.text), each.text, each.token_count)
-        for each in chunks
+        Passage(number, chunk.place.page, embedding_input(chunk.header, chunk.text), chunk.text, chunk.token_count)
+        for chunk in chunks
     ]
 
 

@@ -106,7 +106,7 @@ async def measure_memory(options: argparse.Namespace) -> Table:
                 data = [_LARGE[suffix](options.chars // part) for part in (8, 1)]
                 # A new worker for each, so that one format's leftovers don't count for the next.
                 async with _worker(server, embedder) as (harness, worker):
-                    small, large = [await _peaks(harness, worker, f"large.{suffix}", each) for each in data]
+                    small, large = [await _peaks(harness, worker, f"large.{suffix}", file) for file in data]
                 rows.append(
                     (
                         suffix,
@@ -239,7 +239,7 @@ _LARGE: dict[str, Callable[[int], bytes]] = {
     "xlsx": _xlsx,
     "jsonl": lambda size: "\n".join(json.dumps({"name": a, "sum": b, "note": c}) for a, b, c in _rows(size)).encode(),
     "pdf": _pdf,
-    "docx": lambda size: docx("".join(paragraph(each) for each in _words(size).split("\n\n"))),
+    "docx": lambda size: docx("".join(paragraph(text) for text in _words(size).split("\n\n"))),
     "eml": _mail,
     "zip": lambda size: package({f"{part}.txt": _words(size // 10) for part in range(10)}),
 }
@@ -295,7 +295,7 @@ async def _cut(
         return await embedder.count(window, texts)
 
     chunks = await chunk(document, "long.txt", settings.rules(window.max_tokens), count)
-    texts = [embedding_input(each.header, each.text) for each in chunks]
+    texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
     most = settings.batch_chunks
     return [texts[at : at + most] for at in range(0, len(texts), most)], await count(texts)
 

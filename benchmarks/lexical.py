@@ -110,7 +110,9 @@ async def _measure(
     print("\n" + format_table(["set", "way", "nDCG@10", "p50 ms", "p95 ms"], table), flush=True)
     if large:
         texts = list(
-            itertools.islice(itertools.cycle(itertools.chain(*(each.texts.values() for each in libraries))), large)
+            itertools.islice(
+                itertools.cycle(itertools.chain(*(library.texts.values() for library in libraries))), large
+            )
         )
         _put(server, len(libraries), "large", texts, None)
         some = _cut(libraries[0], 100)

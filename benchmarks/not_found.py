@@ -29,7 +29,7 @@ import httpx
 import numpy as np
 
 from benchmarks.extractive_data import Floats, Names
-from benchmarks.not_found_data import SETS, Asked, Library, read_library
+from benchmarks.not_found_data import SETS, Library, Question, read_library
 from benchmarks.tables import describe_machine, format_table
 from citewire_generator.extraction.questions import read_question
 from citewire_generator.extraction.scoring import Source, answerable, rank, score_units
@@ -54,7 +54,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedQuestion:
     """A question with each judge's score; higher means that there is an answer."""
 
     kind: str
@@ -68,10 +68,10 @@ def main() -> int:
     """Measures, and prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8080")
-    parser.add_argument("--key", default="", help="API key, where the server asks for one")
+    parser.add_argument("--key", default="", help="API key, if the server requires one")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--mode", choices=("hybrid", "dense", "lexical"), default="hybrid")
-    parser.add_argument("--limit", type=int, help="questions of each set, every so many (default: all)")
+    parser.add_argument("--limit", type=int, help="questions of each set, spread evenly over it (default: all)")
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     options = parser.parse_args()
     print(describe_machine())
@@ -85,21 +85,21 @@ def main() -> int:
     return 0
 
 
-async def _ask(library: Library, url: str, key: str, mode: str, limit: int | None) -> list[Judged]:
+async def _ask(library: Library, url: str, key: str, mode: str, limit: int | None) -> list[JudgedQuestion]:
     """Stores the library and asks all questions, two at a time."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     step = max(1, len(library.asked) // limit) if limit else 1
     waiting = iter(library.asked[::step])
-    judged: list[Judged] = []
+    judged: list[JudgedQuestion] = []
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, trust_env=False) as http:
         await _store(http, library)
 
         async def work() -> None:
             for asked in waiting:
                 kind = "answerable" if asked.answerable else "adversarial"
-                judged.append(await _judged(http, library, asked, kind, mode))
+                judged.append(await _ask_and_judge(http, library, asked, kind, mode))
                 if asked.answerable:
-                    judged.append(await _judged(http, library, asked, "removed", mode))
+                    judged.append(await _ask_and_judge(http, library, asked, "removed", mode))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
@@ -127,7 +127,9 @@ async def _stored(http: httpx.AsyncClient, library: Library) -> int:
     return len(response.json()["documents"])
 
 
-async def _judged(http: httpx.AsyncClient, library: Library, asked: Asked, kind: str, mode: str) -> Judged:
+async def _ask_and_judge(
+    http: httpx.AsyncClient, library: Library, asked: Question, kind: str, mode: str
+) -> JudgedQuestion:
     body: dict[str, Any] = {
         "query": asked.text,
         "top_k": CANDIDATES,
@@ -140,7 +142,7 @@ async def _judged(http: httpx.AsyncClient, library: Library, asked: Asked, kind:
     response.raise_for_status()
     results: list[dict[str, Any]] = response.json()["results"]
     inside = [result for result in results[:PASSAGES] if result["content"].strip() in asked.paragraph]
-    return Judged(kind, asked.article, asked.answerable and bool(inside), judge(asked.text, results))
+    return JudgedQuestion(kind, asked.article, asked.answerable and bool(inside), judge(asked.text, results))
 
 
 def judge(text: str, results: Sequence[dict[str, Any]]) -> tuple[float, ...]:
@@ -169,7 +171,7 @@ def judge(text: str, results: Sequence[dict[str, Any]]) -> tuple[float, ...]:
     )
 
 
-def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
+def report(library: Library, judged: Sequence[JudgedQuestion], mode: str) -> None:
     """Prints the results on a set."""
     kinds: Names = np.array([entry.kind for entry in judged])
     articles: Names = np.array([entry.article for entry in judged])

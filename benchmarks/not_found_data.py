@@ -12,7 +12,7 @@ SETS = ("squad", "clapnq", "xquad-es")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A question, and the paragraph that it was written for."""
 
     text: str
@@ -28,7 +28,7 @@ class Library:
     name: str
     paragraphs: tuple[tuple[str, str], ...]
     """Article and text."""
-    asked: tuple[Asked, ...]
+    asked: tuple[Question, ...]
 
     @property
     def collection(self) -> str:
@@ -51,40 +51,41 @@ def read_library(name: str, data: Path) -> Library | None:
     return Library(name, tuple(paragraphs), tuple(asked))
 
 
-def _squad(path: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
+def _squad(path: Path) -> tuple[list[Question], list[tuple[str, str]]]:
     raw: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    asked: list[Asked] = []
+    asked: list[Question] = []
     stored: list[tuple[str, str]] = []
     for article in raw["data"]:
         title = article["title"].replace("_", " ")
         for paragraph in article["paragraphs"]:
             stored.append((title, paragraph["context"]))
             asked += [
-                Asked(qa["question"], title, paragraph["context"], not qa["is_impossible"]) for qa in paragraph["qas"]
+                Question(qa["question"], title, paragraph["context"], not qa["is_impossible"])
+                for qa in paragraph["qas"]
             ]
     return asked, stored
 
 
-def _clapnq(folder: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
-    asked: list[Asked] = []
+def _clapnq(folder: Path) -> tuple[list[Question], list[tuple[str, str]]]:
+    asked: list[Question] = []
     for name in ("answerable", "unanswerable"):
         for row in _lines(folder / f"clapnq_dev_{name}_a.jsonl.gz"):
             passage = row["passages"][0]
-            asked.append(Asked(row["input"], passage["title"], passage["text"], name == "answerable"))
+            asked.append(Question(row["input"], passage["title"], passage["text"], name == "answerable"))
     return asked, []
 
 
-def _xquad(folder: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
+def _xquad(folder: Path) -> tuple[list[Question], list[tuple[str, str]]]:
     corpus = {row["_id"]: row for row in _lines(folder / "corpus.jsonl.gz")}
     gold: dict[str, str] = {}
     for table in sorted((folder / "qrels").glob("*.tsv")):
         for line in table.read_text("utf-8").splitlines()[1:]:
             query, document, _ = line.split("\t")
             gold[query] = document
-    asked: list[Asked] = []
+    asked: list[Question] = []
     for row in _lines(folder / "queries.jsonl.gz"):
         result = corpus[gold[row["_id"]]]
-        asked.append(Asked(row["text"], result["title"] or result["_id"], result["text"], answerable=True))
+        asked.append(Question(row["text"], result["title"] or result["_id"], result["text"], answerable=True))
     return asked, [(row["title"] or row["_id"], row["text"]) for row in corpus.values()]
 
 

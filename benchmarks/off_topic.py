@@ -79,7 +79,7 @@ class Memory:
 def main() -> int:
     """Measures, and prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dimensions", type=int, help="take the first so many values of each vector")
+    parser.add_argument("--dimensions", type=int, help="use only this many first values of each vector")
     parser.add_argument("--precision", type=Precision, default=Precision.FP32, choices=list(Precision))
     options = parser.parse_args()
     print(describe_machine())
@@ -115,7 +115,7 @@ async def measure(precision: Precision, dimensions: int | None) -> SpaceScale:
 
 def hold(library: QuestionSet, scale: SpaceScale, dimensions: int | None) -> Memory:
     """Loads a library into memory."""
-    vectors = normalised(library.vectors[:, :dimensions])
+    vectors = normalise(library.vectors[:, :dimensions])
     topic = LibraryTopic("", scale, len(vectors), vectors.mean(axis=0))
     words = LexicalIndex(
         (passage.text for passage in library.passages), (passage.headings for passage in library.passages)
@@ -126,7 +126,7 @@ def hold(library: QuestionSet, scale: SpaceScale, dimensions: int | None) -> Mem
 async def ask(library: Memory, name: str, asked: QuestionSet, dimensions: int | None) -> list[object]:
     """Asks at most 1,000 evenly spaced questions; returns the table's row."""
     step = math.ceil(len(asked.questions) / _MOST)
-    vectors = normalised(asked.asked[::step, :dimensions])
+    vectors = normalise(asked.asked[::step, :dimensions])
     verdicts = [
         await library.is_off_topic(question.text, vector)
         for question, vector in zip(asked.questions[::step], vectors, strict=True)
@@ -144,7 +144,7 @@ def wilson(count: int, total: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def normalised(vectors: Floats) -> Floats:
+def normalise(vectors: Floats) -> Floats:
     """Vectors of length 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
 

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.callers import Client, calling, search
-from benchmarks.fairness import organisations, p95, settled, times_of
+from benchmarks.callers import Client, running_callers, search
+from benchmarks.fairness import organisations, p95, settle_flood, times_of
 from benchmarks.ratios import Verdict, median_ratio
 from benchmarks.tables import describe_machine, format_table
 from local_stack import LocalStack, local_stack
@@ -47,7 +47,7 @@ GOODPUT, REFUSAL_MS, RATIO = 0.9, 50.0, 1.5
 
 
 @dataclass(slots=True)
-class Sent:
+class SearchResults:
     """The results of the searches of one phase, in milliseconds."""
 
     answered: list[float] = field(default_factory=list[float])
@@ -58,7 +58,7 @@ class Sent:
     cpu_seconds: float = 0.0
     """CPU seconds of its callers, if they run in a separate process."""
 
-    def add(self, other: Sent) -> None:
+    def add(self, other: SearchResults) -> None:
         """Adds other results."""
         self.answered += other.answered
         self.refused += other.refused
@@ -67,40 +67,40 @@ class Sent:
         self.cpu_seconds += other.cpu_seconds
 
 
-async def send(client: Client, sent: Sent) -> None:
+async def send(client: Client, results: SearchResults) -> None:
     """Sends one search and records its result."""
     began = time.perf_counter()
     try:
         status = (await search(client)).status
     except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-        sent.failed += 1
-        sent.errors[repr(error)[:100]] += 1
+        results.failed += 1
+        results.errors[repr(error)[:100]] += 1
         return
     took = (time.perf_counter() - began) * 1000
     if status == 200:
-        sent.answered.append(took)
+        results.answered.append(took)
     elif status in (429, 503):
-        sent.refused.append(took)
+        results.refused.append(took)
     else:
-        sent.failed += 1
-        sent.errors[str(status)] += 1
+        results.failed += 1
+        results.errors[str(status)] += 1
 
 
-async def closed_loop(client: Client, connections: int, seconds: float) -> Sent:
+async def closed_loop(client: Client, connections: int, seconds: float) -> SearchResults:
     """A number of callers, each of which waits for its answer."""
-    sent, until = Sent(), time.monotonic() + seconds
+    results, until = SearchResults(), time.monotonic() + seconds
 
     async def go_on() -> None:
         while time.monotonic() < until:
-            await send(client, sent)
+            await send(client, results)
 
     await asyncio.gather(*(go_on() for _ in range(connections)))
-    return sent
+    return results
 
 
-async def open_loop(client: Client, rate: float, seconds: float) -> Sent:
+async def open_loop(client: Client, rate: float, seconds: float) -> SearchResults:
     """A rate of searches at random moments (Poisson), however many are waiting."""
-    sent, tasks, random = Sent(), set[asyncio.Task[None]](), np.random.default_rng(1)
+    results, tasks, random = SearchResults(), set[asyncio.Task[None]](), np.random.default_rng(1)
     moment = time.monotonic()
     until = moment + seconds
     while moment < until:
@@ -108,19 +108,19 @@ async def open_loop(client: Client, rate: float, seconds: float) -> Sent:
         if (pause := moment - time.monotonic()) > 0:
             await asyncio.sleep(pause)
         if len(tasks) >= MOST_OPEN:
-            sent.failed += 1
-            sent.errors["too many open"] += 1
+            results.failed += 1
+            results.errors["too many open"] += 1
             continue
-        task = asyncio.create_task(send(client, sent))
+        task = asyncio.create_task(send(client, results))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
     if tasks:
         await asyncio.wait(tasks, timeout=30)
-    return sent
+    return results
 
 
 @asynccontextmanager
-async def flooding(client: Client, rate: float, seconds: float) -> AsyncGenerator[Sent]:
+async def running_flood(client: Client, rate: float, seconds: float) -> AsyncGenerator[SearchResults]:
     """An `open_loop` in a separate process, begun a second before the block; its results are available after it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.overload", f"--seconds={seconds + SETTLE_SECONDS}"),
@@ -130,12 +130,12 @@ async def flooding(client: Client, rate: float, seconds: float) -> AsyncGenerato
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    sent = Sent()
+    results = SearchResults()
     try:
         process.stdin.write(f"{client.key}\n".encode())
         await process.stdout.readline()
         await asyncio.sleep(SETTLE_SECONDS)
-        yield sent
+        yield results
     finally:
         output = await process.stdout.read()
         await process.wait()
@@ -143,16 +143,16 @@ async def flooding(client: Client, rate: float, seconds: float) -> AsyncGenerato
         raise RuntimeError("the flood's process has failed")
     result: dict[str, Any] = json.loads(output)
     errors = Counter[str](result["errors"])
-    sent.add(Sent(result["answered"], result["refused"], result["failed"], errors, result["cpu_seconds"]))
+    results.add(SearchResults(result["answered"], result["refused"], result["failed"], errors, result["cpu_seconds"]))
 
 
 async def flood(url: str, rate: float, seconds: float) -> None:
-    """The program that `flooding` runs."""
+    """The program that `running_flood` runs."""
     client = Client(url, sys.stdin.readline().strip())
     print("ready", flush=True)
-    sent = await open_loop(client, rate, seconds)
-    sent.cpu_seconds = time.process_time()
-    print(json.dumps(asdict(sent)))
+    results = await open_loop(client, rate, seconds)
+    results.cpu_seconds = time.process_time()
+    print(json.dumps(asdict(results)))
 
 
 def cpu_of(stack: LocalStack) -> dict[str, float]:
@@ -160,8 +160,8 @@ def cpu_of(stack: LocalStack) -> dict[str, float]:
     used: dict[str, float] = {"callers": time.process_time()}
     for name, pid in stack.pids().items():
         process = psutil.Process(pid)
-        times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-        used[name] = sum(each.user + each.system for each in times)
+        times = [member.cpu_times() for member in (process, *process.children(recursive=True))]
+        used[name] = sum(cpu.user + cpu.system for cpu in times)
     return used
 
 
@@ -170,36 +170,38 @@ def spent(before: Mapping[str, float], after: Mapping[str, float], seconds: floa
     return [after[name] / seconds - before.get(name, 0.0) / seconds for name in sorted(after)]
 
 
-def goodput(sent: Sent, seconds: float) -> float:
+def goodput(results: SearchResults, seconds: float) -> float:
     """Searches per second answered within the caller's patience."""
-    return sum(took <= WAIT_SECONDS * 1000 for took in sent.answered) / seconds
+    return sum(took <= WAIT_SECONDS * 1000 for took in results.answered) / seconds
 
 
 @dataclass(slots=True)
-class Beside:
+class QuietTimes:
     """The quiet organisation's times in milliseconds, beside the neighbour and beside the flood, by pair."""
 
     neighbour: list[list[float]] = field(default_factory=list[list[float]])
     flood: list[list[float]] = field(default_factory=list[list[float]])
-    sent: Sent = field(default_factory=Sent)
+    results: SearchResults = field(default_factory=SearchResults)
 
 
-async def in_turns(stack: LocalStack, clients: Mapping[str, Client], rate: float, pairs: int, seconds: float) -> Beside:
+async def in_turns(
+    stack: LocalStack, clients: Mapping[str, Client], rate: float, pairs: int, seconds: float
+) -> QuietTimes:
     """Has the quiet organisation ask beside its neighbour and beside a flood with this rate of searches."""
-    beside, quiet = Beside(), clients["quiet"]
+    times, quiet = QuietTimes(), clients["quiet"]
     for number in range(pairs):
         for flooded in (False, True) if number % 2 == 0 else (True, False):
-            await settled(stack)
+            await settle_flood(stack)
             if flooded:
-                async with flooding(clients["flood"], rate, seconds) as sent:
-                    beside.flood.append(await times_of(quiet, search, seconds))
-                beside.sent.add(sent)
+                async with running_flood(clients["flood"], rate, seconds) as results:
+                    times.flood.append(await times_of(quiet, search, seconds))
+                times.results.add(results)
             else:
-                async with calling(clients["neighbour"], search, 1):
-                    beside.neighbour.append(await times_of(quiet, search, seconds))
-        low, high = p95(beside.neighbour[-1]), p95(beside.flood[-1])
+                async with running_callers(clients["neighbour"], search, 1):
+                    times.neighbour.append(await times_of(quiet, search, seconds))
+        low, high = p95(times.neighbour[-1]), p95(times.flood[-1])
         print(f"  {low:.1f} ms, {high:.1f} ms: {high / low:.2f}", file=sys.stderr, flush=True)
-    return beside
+    return times
 
 
 async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seconds: float) -> bool:
@@ -213,29 +215,31 @@ async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seco
         cores = [spent(began, cpu_of(stack), seconds)]
     peak = max(rates.values())
     began, lasted = cpu_of(stack), seconds + SETTLE_SECONDS
-    async with flooding(clients["flood"], TIMES * peak, seconds) as alone:
+    async with running_flood(clients["flood"], TIMES * peak, seconds) as alone:
         pass  # it stops by itself
     cores.append(spent(began, {**cpu_of(stack), "callers": began["callers"] + alone.cpu_seconds}, lasted))
-    beside = await in_turns(stack, clients, TIMES * peak, pairs, seconds)
-    sent = beside.sent
-    ratio = median_ratio([p95(high) / p95(low) for low, high in zip(beside.neighbour, beside.flood, strict=True)])
+    times = await in_turns(stack, clients, TIMES * peak, pairs, seconds)
+    results = times.results
+    ratio = median_ratio([p95(high) / p95(low) for low, high in zip(times.neighbour, times.flood, strict=True)])
     share = goodput(alone, lasted) / peak
-    asked = sum(map(len, beside.flood)) / (pairs * seconds)
-    together = (goodput(sent, pairs * lasted) + asked) / peak
+    asked = sum(map(len, times.flood)) / (pairs * seconds)
+    together = (goodput(results, pairs * lasted) + asked) / peak
     refusal = p95(alone.refused) if alone.refused else 0.0
     failed = sum(count for status, count in clients["quiet"].statuses.items() if status >= 400)
     print(f"{describe_machine()}\n")
-    print(format_table(["connections", "searches a second"], [[each, rate] for each, rate in rates.items()]))
+    print(
+        format_table(["connections", "searches a second"], [[connections, rate] for connections, rate in rates.items()])
+    )
     print(f"\n{TIMES} times the peak, {TIMES * peak:.0f} a second; {pairs} pairs of {seconds:.0f} s each:\n")
     rows: Sequence[Sequence[object]] = [
         ["answered in time, of the peak", share, f"≥ {GOODPUT}"],
         ["the same, the quiet one's included, while it asks", together, ""],
-        ["its answers then, ms (median)", statistics.median(sent.answered or [0.0]), ""],
+        ["its answers then, ms (median)", statistics.median(results.answered or [0.0]), ""],
         ["refused", len(alone.refused), ""],
         ["p95 of a refusal, ms", refusal, f"≤ {REFUSAL_MS:.0f}"],
-        ["failed otherwise", alone.failed + sent.failed, "0"],
-        ["the quiet one's p95 beside a neighbour, ms (median)", statistics.median(map(p95, beside.neighbour)), ""],
-        ["beside the flood, ms (median)", statistics.median(map(p95, beside.flood)), ""],
+        ["failed otherwise", alone.failed + results.failed, "0"],
+        ["the quiet one's p95 beside a neighbour, ms (median)", statistics.median(map(p95, times.neighbour)), ""],
+        ["beside the flood, ms (median)", statistics.median(map(p95, times.flood)), ""],
         ["ratio", f"{ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f})", f"≤ {RATIO}: {ratio.verdict(RATIO)}"],
         ["of the quiet one's requests failed", failed, "0"],
     ]
@@ -243,11 +247,11 @@ async def run(stack: LocalStack, clients: Mapping[str, Client], pairs: int, seco
     print("\nCores used:\n")
     labels = [f"{max(CONNECTIONS)} connections", f"{TIMES} times the peak"]
     print(format_table(["", *sorted(began)], [[label, *row] for label, row in zip(labels, cores, strict=True)]))
-    errors = alone.errors + sent.errors
+    errors = alone.errors + results.errors
     if errors:
         print(f"\nfailed: {dict(errors.most_common(5))}")
     held = share >= GOODPUT and refusal <= REFUSAL_MS and ratio.verdict(RATIO) is not Verdict.MISSED
-    return held and not failed and not alone.failed + sent.failed
+    return held and not failed and not alone.failed + results.failed
 
 
 async def measure(stack: LocalStack, pairs: int, seconds: float) -> bool:

@@ -132,19 +132,19 @@ async def longest_task(page: DrivenPage, doing: Awaitable[object]) -> tuple[floa
             events += message["params"]["value"]
     page.events.clear()
     mains = {
-        (each["pid"], each["tid"])
-        for each in events
-        if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
-    tasks = [each for each in events if (each["pid"], each["tid"]) in mains and each["ph"] == "X"]
+    tasks = [event for event in events if (event["pid"], event["tid"]) in mains and event["ph"] == "X"]
     longest = max(tasks, key=lambda task: task.get("tdur", 0))
     ends = longest["ts"] + longest["dur"]
     parts = Counter[str]()
     for task in tasks:
         if task["tid"] == longest["tid"] and longest["ts"] <= task["ts"] < ends and task.get("tdur", 0) > 5000:
             parts[task["name"]] += task["tdur"] // 1000
-    told = ", ".join(f"{name} {ms}" for name, ms in parts.most_common())
-    return longest["tdur"] / 1000, max(task["dur"] for task in tasks) / 1000, told
+    parts_text = ", ".join(f"{name} {ms}" for name, ms in parts.most_common())
+    return longest["tdur"] / 1000, max(task["dur"] for task in tasks) / 1000, parts_text
 
 
 async def long_answers(page: DrivenPage, model: ScriptedModel, shapes: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ async def first_token(page: DrivenPage, model: ScriptedModel) -> None:
         "over the API's own", "over painted bare",
     ]  # fmt: skip
     medians = [median_ratio(column) for column in zip(*rows, strict=True)]
-    values = [[each.median for each in medians], [f"{each.low:.1f}–{each.high:.1f}" for each in medians]]
+    values = [[ratio.median for ratio in medians], [f"{ratio.low:.1f}–{ratio.high:.1f}" for ratio in medians]]
     print(format_table(["", *headings], [["median", *values[0]], ["95 % interval", *values[1]]]))
 
 
@@ -236,7 +236,7 @@ async def measured_ask(page: DrivenPage) -> list[float]:
 
 
 @contextlib.asynccontextmanager
-async def opened(stack: LocalStack, profile: Path) -> AsyncGenerator[DrivenPage]:
+async def open_page(stack: LocalStack, profile: Path) -> AsyncGenerator[DrivenPage]:
     """The page in Chromium."""
     async with driven_page(profile) as page:
         await page.call("Page.enable")
@@ -257,7 +257,7 @@ async def measure(
         while (await http.get(f"/v1/documents/{document}")).json()["status"] != "ready":  # noqa: ASYNC110 # there is no event to wait for
             await asyncio.sleep(0.1)
     print(f"{describe_machine()}\n")
-    async with opened(stack, folder / "profile") as page:
+    async with open_page(stack, folder / "profile") as page:
         if "first" in only:
             await first_token(page, model)
         if "many" in only:

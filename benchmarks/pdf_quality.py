@@ -106,7 +106,7 @@ def _read_whole(gold: Sequence[GoldPage]) -> _Reading:
     for file in dict.fromkeys(page.file for page in gold):
         documents[file], taken = _timed(lambda file=file: _parse(_FILES / file))
         seconds += taken
-    count = sum(each.pages or 0 for each in documents.values())
+    count = sum(document.pages or 0 for document in documents.values())
     return _Reading([_elements(documents[page.file], page.number) for page in gold], 1000 * seconds / count)
 
 
@@ -121,7 +121,7 @@ def _read_peer(python: Path, peer: str, files: Sequence[Path]) -> _Reading:
     done = subprocess.run([python, program, peer, *files], capture_output=True, text=True, check=True)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     return _Reading(
-        [read_markdown(each["markdown"]) for each in results], 1000 * mean(each["seconds"] for each in results)
+        [read_markdown(result["markdown"]) for result in results], 1000 * mean(result["seconds"] for result in results)
     )
 
 
@@ -135,7 +135,9 @@ def _timed(work: Callable[[], ParsedDocument]) -> tuple[ParsedDocument, float]:
 
 
 def _elements(document: ParsedDocument, page: int) -> list[Element]:
-    return [each for block in document.blocks if block.place.page == page for each in _of_block(document.text, block)]
+    return [
+        element for block in document.blocks if block.place.page == page for element in _of_block(document.text, block)
+    ]
 
 
 def _of_block(text: str, block: Block) -> Iterator[Element]:
@@ -150,13 +152,13 @@ def _of_block(text: str, block: Block) -> Iterator[Element]:
 
 
 def _figures(scores: Sequence[PageScore]) -> list[object]:
-    headings = sum((each.headings for each in scores), Counter[str]())
+    headings = sum((score.headings for score in scores), Counter[str]())
     return [
-        mean(each.recall for each in scores),
-        mean(each.precision for each in scores),
-        mean(each.order for each in scores),
-        mean(value for each in scores for value in each.teds),
-        sum(each.false_tables for each in scores),
+        mean(score.recall for score in scores),
+        mean(score.precision for score in scores),
+        mean(score.order for score in scores),
+        mean(value for score in scores for value in score.teds),
+        sum(score.false_tables for score in scores),
         f1(headings, "both"),
         f1(headings, "level"),
     ]
@@ -164,12 +166,13 @@ def _figures(scores: Sequence[PageScore]) -> list[object]:
 
 def _print_pages(name: str, gold: Sequence[GoldPage], scores: Sequence[PageScore]) -> None:
     print(f"\n{name}:")
-    for page, each in zip(gold, scores, strict=True):
-        tables = " ".join(f"{value:.2f}" for value in each.teds) or "-"
-        counts = each.headings
+    for page, page_score in zip(gold, scores, strict=True):
+        tables = " ".join(f"{value:.2f}" for value in page_score.teds) or "-"
+        counts = page_score.headings
         print(
-            f"{page.file:28} {page.number:3}  recall {each.recall:.3f}, precision {each.precision:.3f}, order "
-            f"{each.order:.3f}, tables {tables} and {each.false_tables} more, headings {counts['both']} of "
+            f"{page.file:28} {page.number:3}  recall {page_score.recall:.3f}, precision {page_score.precision:.3f}, "
+            f"order {page_score.order:.3f}, tables {tables} and {page_score.false_tables} more, "
+            f"headings {counts['both']} of "
             f"{counts['gold']}, {counts['read']} read, {counts['level']} at their level",
             flush=True,
         )
@@ -177,7 +180,8 @@ def _print_pages(name: str, gold: Sequence[GoldPage], scores: Sequence[PageScore
 
 def _markdown(elements: Sequence[Element]) -> str:
     return "\n\n".join(
-        "\n".join(_lines(each)) if each.rows else f"{'#' * each.level} {each.text}".lstrip() for each in elements
+        "\n".join(_lines(element)) if element.rows else f"{'#' * element.level} {element.text}".lstrip()
+        for element in elements
     )
 
 

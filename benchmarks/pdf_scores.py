@@ -64,8 +64,8 @@ def score(gold: Sequence[Element], read: Sequence[Element]) -> PageScore:
     """Measures the result for a page."""
     expected, got = _tokens(gold), _tokens(read)
     both = (Counter(expected) & Counter(got)).total()
-    tables = [each.rows for each in gold if each.rows]
-    outputs = [each.rows for each in read if each.rows]
+    tables = [element.rows for element in gold if element.rows]
+    outputs = [element.rows for element in read if element.rows]
     similarities = match_tables(tables, outputs)
     return PageScore(
         recall=both / len(expected),
@@ -163,17 +163,19 @@ def _words(text: str) -> list[str]:
 
 
 def _tokens(elements: Iterable[Element]) -> list[str]:
-    texts = (text for each in elements for text in (each.text, *(cell for row in each.rows for cell in row)))
+    texts = (text for element in elements for text in (element.text, *(cell for row in element.rows for cell in row)))
     return [word for text in texts for word in _words(text)]
 
 
 def _count_headings(gold: Sequence[Element], read: Sequence[Element]) -> Counter[str]:
-    expected = [(" ".join(_words(each.text)), each.level) for each in gold if each.level]
-    got = [(" ".join(_words(each.text)), each.level) for each in read if each.level]
+    expected = [(" ".join(_words(element.text)), element.level) for element in gold if element.level]
+    got = [(" ".join(_words(element.text)), element.level) for element in read if element.level]
     counts = Counter(gold=len(expected), read=len(got))
     levels: list[tuple[int, int]] = []
     for text, level in expected:
-        near = next((each for each in got if Levenshtein.normalized_similarity(text, each[0]) >= _SAME_HEADING), None)
+        near = next(
+            (heading for heading in got if Levenshtein.normalized_similarity(text, heading[0]) >= _SAME_HEADING), None
+        )
         if near is not None:
             got.remove(near)
             levels.append((level, near[1]))
@@ -203,5 +205,5 @@ def _rows(tokens: Iterator[Token]) -> Iterator[tuple[str, ...]]:
 def _text(token: Token) -> str:
     if token.type == "fence":
         return token.content
-    parts = (each for each in token.children or () if each.type != "image")
-    return "".join("\n" if each.type.endswith("break") else each.content for each in parts)
+    parts = (child for child in token.children or () if child.type != "image")
+    return "".join("\n" if part.type.endswith("break") else part.content for part in parts)

@@ -48,7 +48,7 @@ _OF_OWNERS, _OF_EXACT = 3.0, 1.2
 
 
 @dataclass(slots=True)
-class Seen:
+class Measurements:
     """The measurements of one caller's searches."""
 
     recall: list[float] = field(default_factory=list[float])
@@ -136,17 +136,17 @@ async def measure(data: ScaleData, asked: Vectors, repetitions: int) -> str:
     return "Whole transactions on one connection\n\n" + format_table(headings, rows)
 
 
-async def _compare(pool: Pool, caller: Tenant, asked: Vectors, repetitions: int) -> Seen:
+async def _compare(pool: Pool, caller: Tenant, asked: Vectors, repetitions: int) -> Measurements:
     search = PostgresSearch(pool, SearchTuning())
-    seen = Seen()
+    measurements = Measurements()
     for vector in asked:
         result = await search.search(caller, dense(vector))
-        seen.graph.append(not result.exact)
+        measurements.graph.append(not result.exact)
         results = {entry.chunk_id for entry in result.ranked}
         best = {entry.chunk_id for entry in (await search.search(caller, dense(vector, exact=True))).ranked}
         await search.search(OWNER, dense(vector))
-        seen.recall.append(len(best & results) / max(1, len(best)))
-    ways = [(caller, False, seen.own), (OWNER, False, seen.owners), (caller, True, seen.exact)]
+        measurements.recall.append(len(best & results) / max(1, len(best)))
+    ways = [(caller, False, measurements.own), (OWNER, False, measurements.owners), (caller, True, measurements.exact)]
     choices = random.Random(7)
     for _ in range(repetitions):
         for _, _, times in ways:
@@ -156,7 +156,7 @@ async def _compare(pool: Pool, caller: Tenant, asked: Vectors, repetitions: int)
                 begun = time.perf_counter()
                 await search.search(tenant, dense(vector, exact=exact))
                 times[-1].append((time.perf_counter() - begun) * 1000)
-    return seen
+    return measurements
 
 
 async def _visible(pool: Pool, caller: Tenant) -> int:

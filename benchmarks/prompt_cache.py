@@ -234,7 +234,7 @@ def _words(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Spending:
     """The tokens and cost of a conversation."""
 
     prompt_tokens: int
@@ -248,7 +248,7 @@ class Spent:
         return self.cached / self.prompt_tokens
 
 
-async def converse(kind: str, model: str, questions: Sequence[str], library: WordSearch, *, passages: bool) -> Spent:
+async def converse(kind: str, model: str, questions: Sequence[str], library: WordSearch, *, passages: bool) -> Spending:
     """Asks all questions of one conversation, and reads the ledger."""
     known = load_catalogue().find(kind, model)
     if known is None:
@@ -281,7 +281,7 @@ async def converse(kind: str, model: str, questions: Sequence[str], library: Wor
                 ]
         finally:
             await provider.close()
-    spent = Spent(0, 0, 0, 0.0)
+    spent = Spending(0, 0, 0, 0.0)
     for row in ledger.rows:
         if row.usage is None or row.usage.estimated or row.new.price is None:
             raise ValueError("the ledger has no reported usage of a call")
@@ -296,11 +296,11 @@ async def converse(kind: str, model: str, questions: Sequence[str], library: Wor
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Conversations of one kind with one model, both ways."""
 
-    with_passages: Sequence[Spent]
-    alone: Sequence[Spent]
+    with_passages: Sequence[Spending]
+    alone: Sequence[Spending]
 
     @property
     def shares(self) -> list[float]:
@@ -313,22 +313,22 @@ class Compared:
         return [ours.usd / alone.usd for ours, alone in zip(self.with_passages, self.alone, strict=True)]
 
 
-async def compare(kind: str, model: str, conversations: Sequence[Sequence[str]], library: WordSearch) -> Compared:
+async def compare(kind: str, model: str, conversations: Sequence[Sequence[str]], library: WordSearch) -> Comparison:
     """Runs each conversation in both ways."""
     with_passages, alone = [
         [await converse(kind, model, questions, library, passages=passages) for questions in conversations]
         for passages in (True, False)
     ]
-    return Compared(with_passages, alone)
+    return Comparison(with_passages, alone)
 
 
 async def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--file", type=Path, default=DATA / SQUAD, help="articles and questions in SQuAD's form")
-    parser.add_argument("--articles", type=int, default=None, help="of how many articles the conversations are")
-    parser.add_argument("--questions", type=int, default=QUESTIONS, help="after how many a conversation ends")
-    parser.add_argument("--all-passages", action="store_true", help="keep them always, whatever it costs")
+    parser.add_argument("--articles", type=int, default=None, help="number of articles with conversations")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="number of questions in a conversation")
+    parser.add_argument("--all-passages", action="store_true", help="always keep earlier passages, whatever the cost")
     options = parser.parse_args()
     configure_logging("benchmark", level="WARNING", log_format="console", stream=sys.stderr)
     if options.all_passages:

@@ -63,7 +63,7 @@ async def relay_backend(
 
 
 @contextlib.asynccontextmanager
-async def relaying(
+async def running_relay(
     backend: RelayBackend, *, core: int, slow_down: float = 1.0
 ) -> AsyncGenerator[tuple[Target, Callable[[], float]]]:
     """Generator and gateway as two processes on one core; yields their target and CPU time."""
@@ -114,5 +114,5 @@ async def citewire(
     """The relay of this tree with its dependencies."""
     python = Path(sys.executable)
     async with relay_backend(ROOT, python, core=other_core, upstream_url=upstream_url, logs=logs) as backend:
-        async with relaying(backend, core=core) as relay:
+        async with running_relay(backend, core=core) as relay:
             yield relay

@@ -83,7 +83,7 @@ class Claim:
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurements:
     """Times and quality of the calls of one row."""
 
     seconds: list[float] = field(default_factory=list[float])
@@ -128,7 +128,7 @@ class Bench:
         at_once: int = 1,
         beside: Sequence[str] = (),
         most: int = CANDIDATES,
-    ) -> Measured:
+    ) -> Measurements:
         """Reranks for each claim.
 
         Args:
@@ -138,7 +138,7 @@ class Bench:
             beside: Texts to embed repeatedly at the same time, along with questions; nothing if it is empty.
             most: Number of first candidates that are reranked; the others stay behind them.
         """
-        result, todo = Measured(), iter(claims)
+        result, todo = Measurements(), iter(claims)
 
         async def work() -> None:
             for claim in todo:
@@ -161,14 +161,14 @@ class Bench:
 
     async def embed_questions(self, claims: Sequence[Claim], count: int, beside: Sequence[str] = ()) -> str:
         """Returns the time for embedding questions while nothing is reranked."""
-        result = Measured()
+        result = Measurements()
         async with self._embedding(beside, result):
             await self._embed_questions(claims, result, count)
         p50, p95 = np.quantile(result.questions, [0.5, 0.95]) * 1000
         return f"median {p50:.0f} ms, p95 {p95:.0f} ms"
 
     @asynccontextmanager
-    async def _embedding(self, texts: Sequence[str], result: Measured) -> AsyncGenerator[None]:
+    async def _embedding(self, texts: Sequence[str], result: Measurements) -> AsyncGenerator[None]:
         task = asyncio.create_task(self._embed_documents(texts, result)) if texts else None
         try:
             yield
@@ -177,7 +177,7 @@ class Bench:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-    async def _embed_documents(self, texts: Sequence[str], result: Measured) -> None:
+    async def _embed_documents(self, texts: Sequence[str], result: Measurements) -> None:
         async def batches() -> AsyncGenerator[pb.EmbedStreamRequest]:
             for number in itertools.count():
                 inputs = [texts[(number * _BULK + place) % len(texts)] for place in range(_BULK)]
@@ -190,7 +190,7 @@ class Bench:
         finally:
             call.cancel()
 
-    async def _embed_questions(self, claims: Sequence[Claim], result: Measured, count: int | None = None) -> None:
+    async def _embed_questions(self, claims: Sequence[Claim], result: Measurements, count: int | None = None) -> None:
         for number in itertools.count() if count is None else range(count):
             query = f"{claims[number % len(claims)].query} {number}"  # a unique question, so that none is in the cache
             begin = time.perf_counter()
@@ -279,7 +279,7 @@ async def cut(collection: Collection) -> list[Passage]:
     for document, title in collection.titles.items():
         text = collection.texts[document].removeprefix(title).strip()
         chunks = await chunk(parse_plain(text, ParseLimits()), title or document, rules, count)
-        passages += [Passage(document, each.header, each.text) for each in chunks]
+        passages += [Passage(document, chunk.header, chunk.text) for chunk in chunks]
     return passages
 
 

@@ -84,14 +84,14 @@ def main() -> int:
     results: list[list[object]] = []
     for target in options.targets:
         cut = asyncio.run(_cut(tables, target))
-        texts = [embedding_input(each.header, each.text) for _, each in cut]
-        lexical = LexicalIndex(texts, (headings_of(each.header) for _, each in cut))
+        texts = [embedding_input(piece.header, piece.text) for _, piece in cut]
+        lexical = LexicalIndex(texts, (headings_of(piece.header) for _, piece in cut))
         legs = (questions_embedded @ embed(texts).T, np.array([lexical.scores(question.text)[0] for question in asked]))
         ranks = [_ranks(scores, asked, cut) for scores in legs]
-        held = sum(len(each.places) or 1 for _, each in cut) / len(cut)
+        held = sum(len(piece.places) or 1 for _, piece in cut) / len(cut)
         shares = [f"{np.mean(leg < top):.3f}" for leg in ranks for top in _TOPS]
         name = "each row alone" if target == _ALONE else f"up to {target} tokens"
-        results.append([name, len(cut), held, sum(each.token_count for _, each in cut), *shares])
+        results.append([name, len(cut), held, sum(piece.token_count for _, piece in cut), *shares])
     columns = [
         "chunks",
         "how many",
@@ -112,7 +112,7 @@ async def _cut(tables: dict[str, Table], target: int) -> list[tuple[str, Chunk]]
         results: list[tuple[str, Chunk]] = []
         for name, table in tables.items():
             document = parse(_csv(table), f"{name}.csv")
-            results += [(name, each) for each in await chunk(document, name, rules, model.count_tokens)]
+            results += [(name, piece) for piece in await chunk(document, name, rules, model.count_tokens)]
         return results
     finally:
         await model.close()
@@ -139,7 +139,7 @@ async def _read_long(rows: int) -> tuple[list[str], list[list[object]]]:
                 read = time.process_time()
                 cut = await chunk(document, "long", rules, model.count_tokens)
                 reading, cutting = reading + read - start, cutting + time.process_time() - read
-                chunks, tokens = chunks + len(cut), tokens + sum(each.token_count for each in cut)
+                chunks, tokens = chunks + len(cut), tokens + sum(piece.token_count for piece in cut)
                 position = document.following
                 if position is None:
                     break
@@ -171,8 +171,8 @@ def _ranks(
 ) -> NDArray[np.int64]:
     """For each question, the index, from 0, of the first chunk with a matching row."""
     holders: dict[tuple[str, int], list[int]] = {}
-    for number, (name, each) in enumerate(cut):
-        for row in range(each.place.row, (each.place.end_row or each.place.row) + 1):
+    for number, (name, piece) in enumerate(cut):
+        for row in range(piece.place.row, (piece.place.end_row or piece.place.row) + 1):
             holders.setdefault((name, row), []).append(number)
     places = [
         int((line > max(line[number] for number in holders[question.table, question.row])).sum())

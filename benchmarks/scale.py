@@ -48,7 +48,7 @@ from recorded_search import RecordedStatement, recorded_search
 
 
 @dataclass(slots=True)
-class Seen:
+class Measurements:
     """The measurements of one class of searches."""
 
     recall: list[float] = field(default_factory=list[float])
@@ -86,7 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--keep", type=Path, help="folder that keeps the loaded database")
     parser.add_argument("--chunks", type=int, default=200_000)
-    parser.add_argument("--queries", type=int, default=30, help="questions for each tenant that is looked at")
+    parser.add_argument("--queries", type=int, default=30, help="questions for each measured tenant")
     parser.add_argument("--judged", type=int, default=150, help="judged questions in each way of hybrid search")
     parser.add_argument("--rounds", type=int, default=15, help="rounds in which gRPC and psycopg take their turns")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run; all by default")
@@ -144,15 +144,15 @@ async def measure_classes(data: ScaleData, queries: int) -> str:
     async with _Store(data) as store:
         for least, name in CLASSES:
             most = min((size for size, _ in CLASSES if size > least), default=10**9)
-            seen = Seen()
+            measurements = Measurements()
             for org in spread([org for org, size in data.sizes.items() if least <= size < most], 4):
-                await store.compare(seen, org, Scope(), questions(data, queries), plain=True)
-            rows.append([name, *seen.row(), *seen.plain_cells()])
+                await store.compare(measurements, org, Scope(), questions(data, queries), plain=True)
+            rows.append([name, *measurements.row(), *measurements.plain_cells()])
         # Larger tenants ask more.
-        seen = Seen()
+        measurements = Measurements()
         for org, asked in _by_size(data, 4 * queries).items():
-            await store.compare(seen, org, Scope(), asked, plain=True)
-        rows.append(["all > 5,000, each asking by its size", *seen.row(), *seen.plain_cells()])
+            await store.compare(measurements, org, Scope(), asked, plain=True)
+        rows.append(["all > 5,000, each asking by its size", *measurements.row(), *measurements.plain_cells()])
     return "Whole tenants, whole transactions\n\n" + format_table(["tenant", *HEADINGS, *PLAIN_HEADINGS], rows)
 
 
@@ -164,10 +164,10 @@ async def measure_filters(data: ScaleData, queries: int) -> str:
         for kind, scopes in filters().items():
             for share, scope in scopes.items():
                 for group, orgs in groups.items():
-                    seen = Seen()
+                    measurements = Measurements()
                     for org in orgs:
-                        await store.compare(seen, org, scope, questions(data, max(6, queries // 2)))
-                    rows.append([kind, share, group, *seen.row()])
+                        await store.compare(measurements, org, scope, questions(data, max(6, queries // 2)))
+                    rows.append([kind, share, group, *measurements.row()])
     heading = "Filters, whole transactions; the share is that of documents or, of collections, of subjects"
     return f"{heading}\n\n" + format_table(["filter", "share", "tenant", *HEADINGS], rows)
 
@@ -293,7 +293,9 @@ class _Store:
         await self._owner.close()
         await self._pool.close()
 
-    async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors, *, plain: bool = False) -> None:
+    async def compare(
+        self, measurements: Measurements, org: str, scope: Scope, asked: Vectors, *, plain: bool = False
+    ) -> None:
         """Searches in the retriever's own way, exactly, and in the plain way.
 
         Each question is first asked once in every way, so that its data is in memory. Then the ways take turns,
@@ -302,16 +304,16 @@ class _Store:
         results = [await self._ids(org, scope, vector, exact=False) for vector in (*self._others, *asked)]
         results = results[len(self._others) :]
         nearest = [await self._ids(org, scope, vector, exact=True) for vector in asked]
-        seen.recall += [len(best & own) / max(1, len(best)) for own, best in zip(results, nearest, strict=True)]
+        measurements.recall += [len(best & own) / max(1, len(best)) for own, best in zip(results, nearest, strict=True)]
         for _ in range(_TURNS):
-            for exact, times in ((False, seen.own), (True, seen.exact)):
+            for exact, times in ((False, measurements.own), (True, measurements.exact)):
                 for vector in asked:
                     begun = time.perf_counter()
                     result = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
                     times.append((time.perf_counter() - begun) * 1000)
-                    seen.graph += not result.exact
+                    measurements.graph += not result.exact
             if plain:
-                seen.plain += await _plain(self._owner, org, asked)
+                measurements.plain += await _plain(self._owner, org, asked)
 
     async def _ids(self, org: str, scope: Scope, vector: Vectors, *, exact: bool) -> set[int]:
         results = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))

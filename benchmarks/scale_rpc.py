@@ -116,7 +116,7 @@ async def _ask(
                         if not exact:
                             results.append(response)
                         elif not results[place].exact:
-                            exact_ids, ids = (_ids(each) for each in (response, results[place]))
+                            exact_ids, ids = (_ids(answer) for answer in (response, results[place]))
                             calls.recall.append(len(exact_ids & ids) / max(1, len(exact_ids)))
     return calls_by_scope
 

@@ -40,7 +40,7 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedLibrary:
     """A library with judgements."""
 
     texts: tuple[str, ...]
@@ -59,7 +59,7 @@ class Source:
     """Windows that have nothing to do with the judged library."""
     science: Windows
     """Windows of the judged library's own articles."""
-    judged: Judged
+    judged: JudgedLibrary
     questions: tuple[str, ...]
     """Questions about the general articles."""
     question_vectors: Vectors
@@ -104,7 +104,7 @@ def draw_source() -> Source:
         return Windows(tuple(f"window {number}" for number in range(len(numbers))), numbers, vectors.astype(np.float32))
 
     asked, none = windows(1), np.empty((0, 384), np.float32)
-    judged = Judged((), none, (), none, ())
+    judged = JudgedLibrary((), none, (), none, ())
     return Source(windows(12), windows(12), judged, asked.texts, asked.vectors)
 
 
@@ -148,7 +148,7 @@ def _cut(article: str) -> list[str]:
     return pieces
 
 
-def _scifact() -> tuple[list[str], Judged]:
+def _scifact() -> tuple[list[str], JudgedLibrary]:
     folder = DATA / "retrieval-scifact"
     rows = _lines(folder / "corpus.jsonl.gz")
     texts = [f"{row['title']} {row['text']}".strip() for row in rows]
@@ -163,7 +163,7 @@ def _scifact() -> tuple[list[str], Judged]:
         if row["_id"] in grades
     }
     questions = list(asked.values())
-    judged = Judged(
+    judged = JudgedLibrary(
         tuple(texts), embed(texts), tuple(questions), embed(questions), tuple(grades[name] for name in asked)
     )
     return [row["text"] for row in rows], judged

@@ -23,7 +23,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.search_data import DIMENSIONS, Data, loaded, sample
-from benchmarks.search_ways import CLIENTS, Rate, caught, dense, retriever, run_pgbench, run_way, tenant, write_scripts
+from benchmarks.search_ways import (
+    CLIENTS,
+    Rate,
+    capture_statements,
+    dense,
+    retriever,
+    run_pgbench,
+    run_way,
+    tenant,
+    write_scripts,
+)
 from benchmarks.tables import describe_machine, format_table
 from citewire_kit.postgres import open_pool
 from citewire_retriever.filters import Operator, comparison
@@ -38,7 +48,7 @@ ONE_TAG = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "tag3"))
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurements:
     """The measurements of one class of tenants."""
 
     chunks: list[int] = field(default_factory=list[int])
@@ -54,7 +64,7 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=60_000, help="chunks of all tenants (200000 for the full run)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds in which every way takes its turn")
     parser.add_argument("--seconds", type=float, default=3, help="seconds of each turn")
-    parser.add_argument("--queries", type=int, default=40, help="queries for each tenant that is looked at")
+    parser.add_argument("--queries", type=int, default=40, help="queries for each measured tenant")
     options = parser.parse_args()
     print(describe_machine(), flush=True)
     begun = time.perf_counter()
@@ -76,7 +86,7 @@ def measure_rates(data: Data, rounds: int, seconds: float) -> str:
     orgs = [org for org, size in data.sizes.items() if size >= 200]
     rates: dict[str, list[Rate]] = {"gRPC": [], BASELINE: [], "pgbench": []}
     with tempfile.TemporaryDirectory() as folder, retriever(data) as port:
-        scripts = write_scripts(Path(folder), asyncio.run(caught(dsn, orgs)), dsn)
+        scripts = write_scripts(Path(folder), asyncio.run(capture_statements(dsn, orgs)), dsn)
         for _ in range(rounds):
             for way in ("gRPC", BASELINE):
                 rates[way].append(run_way(way, orgs, seconds, dsn=dsn, port=port))
@@ -109,12 +119,12 @@ async def measure_recall(data: Data, queries: int) -> str:
     rows: list[list[object]] = []
     for label, scope in (("whole tenant", Scope()), ("one tag of 7", ONE_TAG)):
         for least, name in CLASSES:
-            seen = Measured()
+            measurements = Measurements()
             most = min((size for size, _ in CLASSES if size > least), default=10**9)
             for org in _spread([org for org, size in data.sizes.items() if least <= size < most]):
-                await _compare(store, seen, org, data.sizes[org], scope, queries)
-            if seen.own:
-                rows.append([label, name, *_summary(seen)])
+                await _compare(store, measurements, org, data.sizes[org], scope, queries)
+            if measurements.own:
+                rows.append([label, name, *_summary(measurements)])
     await pool.close()
     headings = [
         "scope",
@@ -130,17 +140,19 @@ async def measure_recall(data: Data, queries: int) -> str:
     return "Recall@10 and time against the exact scan\n\n" + format_table(headings, rows)
 
 
-async def _compare(store: PostgresSearch, seen: Measured, org: str, size: int, scope: Scope, queries: int) -> None:
+async def _compare(
+    store: PostgresSearch, measurements: Measurements, org: str, size: int, scope: Scope, queries: int
+) -> None:
     vectors = sample(5000 + size, queries)
     own = [await _timed(store, org, dense(vector, scope=scope)) for vector in vectors]
     exact = [await _timed(store, org, dense(vector, scope=scope, exact=True)) for vector in vectors]
     for (result, taken), (all_found, taken_exact) in zip(own, exact, strict=True):
-        seen.own.append(taken)
-        seen.exact.append(taken_exact)
-        seen.index += not result.exact
+        measurements.own.append(taken)
+        measurements.exact.append(taken_exact)
+        measurements.index += not result.exact
         nearest = {match.chunk_id for match in all_found.ranked}
-        seen.recall.append(len(nearest & {match.chunk_id for match in result.ranked}) / max(1, len(nearest)))
-    seen.chunks.append(size)
+        measurements.recall.append(len(nearest & {match.chunk_id for match in result.ranked}) / max(1, len(nearest)))
+    measurements.chunks.append(size)
 
 
 async def _timed(store: PostgresSearch, org: str, query: SearchQuery) -> tuple[SearchSnapshot, float]:
@@ -149,12 +161,12 @@ async def _timed(store: PostgresSearch, org: str, query: SearchQuery) -> tuple[S
     return results, (time.perf_counter() - begun) * 1000
 
 
-def _summary(seen: Measured) -> list[object]:
-    p50, p95 = (float(value) for value in np.percentile(seen.own, [50, 95]))
-    exact50, exact95 = (float(value) for value in np.percentile(seen.exact, [50, 95]))
+def _summary(measurements: Measurements) -> list[object]:
+    p50, p95 = (float(value) for value in np.percentile(measurements.own, [50, 95]))
+    exact50, exact95 = (float(value) for value in np.percentile(measurements.exact, [50, 95]))
     return [
-        f"{statistics.fmean(seen.recall):.3f}",
-        f"{seen.index / len(seen.own):.0%}",
+        f"{statistics.fmean(measurements.recall):.3f}",
+        f"{measurements.index / len(measurements.own):.0%}",
         p50,
         p95,
         exact50,

@@ -69,7 +69,7 @@ def dense(vector: Vectors, *, scope: Scope | None = None, exact: bool = False) -
     return SearchQuery(scope or Scope(), vector.astype("<f4").tobytes(), SPACE, top_k=10, exact=exact)
 
 
-async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[RecordedStatement]]:
+async def capture_statements(dsn: str, orgs: Sequence[str]) -> dict[str, list[RecordedStatement]]:
     """The statements of a search for each organisation, with a placeholder vector."""
     async with recorded_search(dsn) as search:
         return {org: await search.sent(tenant(org), dense(sample(0, 1)[0])) for org in orgs}
@@ -162,7 +162,7 @@ async def _over_grpc(orgs: Sequence[str], seconds: float, _dsn: str, port: int, 
 async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int, asked: Vectors) -> Rate:
     statements = {
         org: [(sent, sent.text().encode()) for sent in statements_sent]
-        for org, statements_sent in (await caught(dsn, orgs)).items()
+        for org, statements_sent in (await capture_statements(dsn, orgs)).items()
     }
     vectors = [half_vector(vector) for vector in asked]
     pool = await open_pool(dsn, max_size=8, name="bench", resolved=VISIBLE)

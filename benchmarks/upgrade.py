@@ -334,7 +334,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the upgrade; returns 1 if a request failed or data changed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", default="f61e045", help="the commit that is upgraded from (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of processes")
+    parser.add_argument("--seed", type=int, default=1, help="seed for the order of processes")
     options = parser.parse_args(arguments)
     rows, lost = asyncio.run(run(options.base, options.seed))
     print(f"{describe_machine()}\n\n{format_table(['step', 'seconds', 'requests', 'failed'], rows)}\n")

@@ -68,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="find the threshold anew and replace the package's")
+    parser.add_argument("--write", action="store_true", help="fit the threshold again and replace the package's")
     options = parser.parse_args()
     print(describe_machine())
     weights = load_weights()
@@ -158,7 +158,7 @@ def bootstrap(labels: np.ndarray, verdicts: list[np.ndarray], seed: int) -> tupl
     values: list[float] = []
     for _ in range(RESAMPLES):
         picked = draw.integers(0, len(labels), len(labels))
-        values.append(float(np.mean([balanced_accuracy(labels[picked], each[picked]) for each in verdicts])))
+        values.append(float(np.mean([balanced_accuracy(labels[picked], split[picked]) for split in verdicts])))
     return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 

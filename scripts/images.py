@@ -53,7 +53,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class Image:
     """One image."""
 
     name: str
@@ -99,7 +99,7 @@ def build_command(name: str, options: Options) -> list[str]:
     return [*command, "-t", options.tag.format(name=name), "-f", str(dockerfile), str(options.context)]
 
 
-def build(name: str, options: Options) -> Built:
+def build(name: str, options: Options) -> Image:
     """Builds one image.
 
     Raises:
@@ -113,7 +113,7 @@ def build(name: str, options: Options) -> Built:
         printed = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise ImageError(f"{name} wasn't built:\n{printed}\n\nThe command: {shlex.join(command)}")
     tag = options.tag.format(name=name)
-    return Built(name, tag, _size(options.engine, tag), time.monotonic() - started)
+    return Image(name, tag, _size(options.engine, tag), time.monotonic() - started)
 
 
 def write_secrets(folder: Path, environ: Mapping[str, str]) -> dict[str, Path]:
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str]) -> int:
             context = export(parsed.commit, folder) if parsed.commit else ROOT
             secrets = write_secrets(folder, os.environ)
             options = Options(engine, base, parsed.tag, context, revision(parsed.commit), secrets)
-            built: list[Built] = []
+            built: list[Image] = []
             for name in parsed.only or NAMES:
                 built.append(build(name, options))
                 _say(f"{built[-1].tag:40} {built[-1].size:>9}  built in {built[-1].seconds:.0f} s")

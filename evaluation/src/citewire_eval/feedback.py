@@ -80,11 +80,20 @@ def write_set(folder: Path, rated: RatedAnswers) -> None:
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     questions = rated.dataset.questions if rated.dataset is not None else ()
     rows = [
-        {"_id": it.question_id, "text": it.text, "answers": list(it.answers), "quotes": list(it.quotes)}
-        for it in questions
+        {
+            "_id": question.question_id,
+            "text": question.text,
+            "answers": list(question.answers),
+            "quotes": list(question.quotes),
+        }
+        for question in questions
     ]
     _write_lines(folder / "queries.jsonl", rows)
-    judged = [f"{it.question_id}\t{doc_id}\t{grade}\n" for it in questions for doc_id, grade in it.judged.items()]
+    judged = [
+        f"{question.question_id}\t{doc_id}\t{grade}\n"
+        for question in questions
+        for doc_id, grade in question.judged.items()
+    ]
     header = "query-id\tcorpus-id\tscore\n"
     (folder / "qrels" / "test.tsv").write_text(header + "".join(judged), encoding="utf-8")
     _write_lines(folder / "cases.jsonl", [asdict(case) for case in rated.cases])
@@ -123,7 +132,7 @@ def _is_not_found(answer: JsonObject) -> bool:
 
 def _question(entry: JsonObject, answer: JsonObject) -> Question:
     number, text = get_str(answer, "exchange_id"), get_str(entry, "question")
-    if _is_not_found(answer):  # and that is as it should be
+    if _is_not_found(answer):  # rated up, so it was right
         return Question(number, text, answerable=False)
     quotes = dict.fromkeys(_quotes(answer))
     return Question(
@@ -152,7 +161,9 @@ def _case(entry: JsonObject, answer: JsonObject) -> Case:
 
 def _quotes(answer: JsonObject) -> list[Span]:
     """The quotes of verified citations that support their sentences."""
-    verified = [each for each in get_objects(answer, "verified") if get_str(each, "verdict") != "unsupported"]
+    verified = [
+        citation for citation in get_objects(answer, "verified") if get_str(citation, "verdict") != "unsupported"
+    ]
     spans: list[Span] = []
     for citation in verified:
         if quote := get_str(citation, "quote"):
@@ -167,5 +178,5 @@ def _cited_documents(answer: JsonObject) -> list[str]:
         return list(dict.fromkeys(span.doc_id for span in _quotes(answer)))
     cited = answer.get("cited")
     numbers = cast("list[object]", cited) if isinstance(cited, list) else []
-    citations = [each for each in get_objects(answer, "citations") if get_int(each, "index") in numbers]
-    return list(dict.fromkeys(get_str(each, "document_id") for each in citations))
+    citations = [citation for citation in get_objects(answer, "citations") if get_int(citation, "index") in numbers]
+    return list(dict.fromkeys(get_str(citation, "document_id") for citation in citations))

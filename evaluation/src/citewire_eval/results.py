@@ -128,14 +128,14 @@ def answers_row(dataset: Dataset, run: AnswerRun, documents: int) -> Row:
     answerable, failures = run.of("answerable"), run.failures.by_question()
     per_query: dict[str, PerQuery] = {}
     for name in ANSWER_MEASURES:
-        if values := {it.question_id: it.measures[name] for it in answerable if name in it.measures}:
+        if values := {answer.question_id: answer.measures[name] for answer in answerable if name in answer.measures}:
             per_query[name] = values
     per_query["false_not_found"] = {answer.question_id: float(answer.not_found) for answer in answerable}
     measures = {name: mean(values.values()) for name, values in per_query.items()} | _citation_shares(run.answers)
     kinds: tuple[tuple[Kind, str], ...] = (("unanswerable", ""), ("left out", LEFT_OUT))
     for kind, suffix in kinds:
         if answers := run.of(kind):
-            per_query[f"not_found_recall{suffix}"] = {it.question_id: float(it.not_found) for it in answers}
+            per_query[f"not_found_recall{suffix}"] = {answer.question_id: float(answer.not_found) for answer in answers}
             measures |= {name + suffix: value for name, value in judge_not_found(answerable, answers).items()}
     options = run.options
     return Row(

@@ -89,7 +89,7 @@ async def evaluate(paths: Sequence[Path], settings: ClientSettings, options: Eva
     """
     try:
         baseline = None if options.compare is None else read_run(options.compare)
-        datasets = [sample(it, options.questions, options.seed) for it in read_datasets(paths, options.split)]
+        datasets = [sample(dataset, options.questions, options.seed) for dataset in read_datasets(paths, options.split)]
         _check_collection(datasets, options.collection)
         if options.export is not None:
             options.export.mkdir(parents=True, exist_ok=True)

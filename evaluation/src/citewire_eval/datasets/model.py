@@ -127,7 +127,9 @@ def sample(dataset: Dataset, count: int | None, seed: int) -> Dataset:
     negative = [question for question in dataset.questions if not question.answerable]
     share = round(count * len(positive) / len(dataset.questions))
     drawn = {question.question_id for question in _draw(positive, share, seed) + _draw(negative, count - share, seed)}
-    return replace(dataset, questions=tuple(it for it in dataset.questions if it.question_id in drawn))
+    return replace(
+        dataset, questions=tuple(question for question in dataset.questions if question.question_id in drawn)
+    )
 
 
 def _draw(questions: list[Question], count: int, seed: int) -> list[Question]:
