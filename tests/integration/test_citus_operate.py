@@ -36,7 +36,7 @@ MOVE_SECONDS = 100
 
 
 @pytest.fixture(scope="module")
-def shared_database(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
+def cluster_database(citus_cluster: CitusCluster, citus_template: str) -> Iterator[Database]:
     """A database shared by all tests of this file, in their order; each leaves the cluster intact."""
     for database in temporary_database(citus_cluster, citus_template):
         fill(database.owner_dsn)
@@ -44,10 +44,10 @@ def shared_database(citus_cluster: CitusCluster, citus_template: str) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def spare(citus_cluster: CitusCluster, citus_template: str, shared_database: Database) -> Iterator[EmbeddedPostgres]:
+def spare(citus_cluster: CitusCluster, citus_template: str, cluster_database: Database) -> Iterator[EmbeddedPostgres]:
     """A server that can become a node, with an empty database."""
     with start_citus_node(citus_cluster.archive) as server:
-        server.create_database(shared_database.name)
+        server.create_database(cluster_database.name)
         server.create_database(citus_template)  # the catalogue of a copied database still names its template
         yield server
 
@@ -66,9 +66,9 @@ async def node_of(database: Database, org: str) -> str:
 
 
 async def test_problems_with_the_cluster_are_named(
-    plain_database: Database, shared_database: Database, citus_cluster: CitusCluster, spare: EmbeddedPostgres
+    plain_database: Database, cluster_database: Database, citus_cluster: CitusCluster, spare: EmbeddedPostgres
 ) -> None:
-    worker = citus_cluster.workers[0].dsn(database=shared_database.name)
+    worker = citus_cluster.workers[0].dsn(database=cluster_database.name)
     for dsn, why in (
         (plain_database.owner_dsn, "without the Citus extension"),
         (worker, "worker node"),
@@ -78,7 +78,7 @@ async def test_problems_with_the_cluster_are_named(
         with pytest.raises(ClusterError, match=why):
             async with Cluster.open(dsn, print):
                 pass
-    async with Cluster.open(shared_database.owner_dsn, print) as cluster:
+    async with Cluster.open(cluster_database.owner_dsn, print) as cluster:
         with pytest.raises(ClusterError, match="node /nowhere:5432 can't be reached"):
             await add_node(cluster, NodeAddress("/nowhere", PORT))
         with pytest.raises(ClusterError, match="is not a node with shards"):
@@ -90,19 +90,19 @@ async def test_problems_with_the_cluster_are_named(
 
 
 async def test_a_node_that_would_lose_commits_is_refused(
-    citus_cluster: CitusCluster, shared_database: Database
+    citus_cluster: CitusCluster, cluster_database: Database
 ) -> None:
     """A move doesn't copy commits that aren't flushed."""
     worker = citus_cluster.workers[0]
     worker.execute(
-        sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(shared_database.name))
+        sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(cluster_database.name))
     )
     try:
-        async with Cluster.open(shared_database.owner_dsn, print) as cluster:
+        async with Cluster.open(cluster_database.owner_dsn, print) as cluster:
             with pytest.raises(ClusterError, match="synchronous_commit = off"):
                 await rebalance(cluster, "by_disk_size", wait=True)
     finally:
-        worker.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(shared_database.name)))
+        worker.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(cluster_database.name)))
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_addresses_of_nodes(text: str, expected: NodeAddress | None) -> None:
 
 
 async def test_a_node_is_added_and_an_organisation_moves_there_while_it_writes(
-    shared_database: Database, spare: EmbeddedPostgres, print_table: PrintTable
+    cluster_database: Database, spare: EmbeddedPostgres, print_table: PrintTable
 ) -> None:
-    before = await search(shared_database.dsn("citewire_corpus"))
+    before = await search(cluster_database.dsn("citewire_corpus"))
     org = ORGS[0]
-    writer = Writer(shared_database.dsn("citewire_corpus"), org)
+    writer = Writer(cluster_database.dsn("citewire_corpus"), org)
     messages: list[str] = []
-    async with Cluster.open(shared_database.owner_dsn, messages.append) as cluster:
+    async with Cluster.open(cluster_database.owner_dsn, messages.append) as cluster:
         assert await add_node(cluster, address(spare))
         assert not await add_node(cluster, address(spare))
         # Rows that were changed or deleted before the copies had a key would keep them from ever catching up.
@@ -145,21 +145,21 @@ async def test_a_node_is_added_and_an_organisation_moves_there_while_it_writes(
     assert writer.refused == []
     writer.check()
     assert any("in its own shards" in text for text in messages)
-    current = await status(shared_database)
+    current = await status(cluster_database)
     of_node = {node.node: node for node in current.nodes}[str(address(spare))]
     assert (of_node.shard_groups, of_node.organisations, of_node.answers) == (1, 1, True)
     assert [entry.alone for entry in current.largest if entry.organisation == org] == [True]
     assert current.organisations == len(ORGS)
     assert json.loads(current.to_json())["moves"] == []
-    assert await search(shared_database.dsn("citewire_corpus")) == before
+    assert await search(cluster_database.dsn("citewire_corpus")) == before
     # A move creates new shards: they isolate organisations as the old ones did.
     with psycopg.connect(
-        f"{spare.dsn(database=shared_database.name)}&options=-c%20citus.override_table_visibility%3Doff"
+        f"{spare.dsn(database=cluster_database.name)}&options=-c%20citus.override_table_visibility%3Doff"
     ) as node:
         shards = [row[0] for row in node.execute(SHARDS.encode()).fetchall()]
     for role in ("citewire_corpus", "citewire_worker"):
         for tenant in (None, ORGS[1]):
-            assert count_shards(spare.dsn(role, shared_database.name), shards, tenant) > 5
+            assert count_shards(spare.dsn(role, cluster_database.name), shards, tenant) > 5
     print_table(
         "An organisation that writes is isolated and moved",
         ("documents saved meanwhile", "longest pause, s"),
@@ -174,47 +174,47 @@ def start_command(database: Database, *arguments: str) -> subprocess.Popen[bytes
 
 
 async def test_a_killed_command_can_be_repeated(
-    citus_cluster: CitusCluster, shared_database: Database, spare: EmbeddedPostgres
+    citus_cluster: CitusCluster, cluster_database: Database, spare: EmbeddedPostgres
 ) -> None:
-    process = start_command(shared_database, "move", ORGS[1], "--to", str(address(spare)))
+    process = start_command(cluster_database, "move", ORGS[1], "--to", str(address(spare)))
     assert process.stderr is not None
     first = process.stderr.readline()
     assert b"in its own shards" in first
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    async with Cluster.open(shared_database.owner_dsn, print) as cluster:
+    async with Cluster.open(cluster_database.owner_dsn, print) as cluster:
         assert await move(cluster, ORGS[1], address(spare), together=False)
-    assert await node_of(shared_database, ORGS[1]) == str(address(spare))
+    assert await node_of(cluster_database, ORGS[1]) == str(address(spare))
     for server in (*citus_cluster.servers, spare):  # and no copy's replica identity is left
-        with psycopg.connect(server.dsn(database=shared_database.name)) as connection:
+        with psycopg.connect(server.dsn(database=cluster_database.name)) as connection:
             left = "SELECT evtname FROM pg_event_trigger WHERE evtname ~ '^citewire'"
             assert connection.execute(left).fetchall() == []
 
 
 async def test_an_interrupted_move_can_be_repeated_and_loses_nothing(
-    citus_cluster: CitusCluster, shared_database: Database, proof: ProofScale, print_table: PrintTable
+    citus_cluster: CitusCluster, cluster_database: Database, proof: ProofScale, print_table: PrintTable
 ) -> None:
     """Its session is ended at a random moment, as by a restart of the coordinator."""
     choose = random.Random(proof.seed)
     org = ORGS[2]
-    writer = Writer(shared_database.dsn("citewire_corpus"), org)
+    writer = Writer(cluster_database.dsn("citewire_corpus"), org)
     broken = 0
     with writer.running():
         for _ in range(proof.pick(scaled_down=1, full=20)):
-            here = await node_of(shared_database, org)
+            here = await node_of(cluster_database, org)
             target = next(address(worker) for worker in citus_cluster.workers if str(address(worker)) != here)
-            async with Cluster.open(shared_database.owner_dsn, print) as cluster:
+            async with Cluster.open(cluster_database.owner_dsn, print) as cluster:
                 moving = asyncio.create_task(move(cluster, org, target, together=False))
                 await asyncio.sleep(choose.uniform(0.05, 1.5))
-                with psycopg.connect(shared_database.owner_dsn, autocommit=True) as connection:
+                with psycopg.connect(cluster_database.owner_dsn, autocommit=True) as connection:
                     connection.execute(
                         "SELECT pg_terminate_backend(%s::integer)", (cluster.connection.info.backend_pid,)
                     )
                 result = (await asyncio.gather(moving, return_exceptions=True))[0]
                 broken += isinstance(result, BaseException)
-            async with Cluster.open(shared_database.owner_dsn, print) as cluster:
+            async with Cluster.open(cluster_database.owner_dsn, print) as cluster:
                 await move(cluster, org, target, together=False)
-            assert await node_of(shared_database, org) == str(target)
+            assert await node_of(cluster_database, org) == str(target)
     assert broken
     assert writer.refused == []
     writer.check()
@@ -226,29 +226,31 @@ async def test_an_interrupted_move_can_be_repeated_and_loses_nothing(
 
 
 async def test_an_unreachable_node_is_reported_and_the_status_still_works(
-    citus_cluster: CitusCluster, shared_database: Database
+    citus_cluster: CitusCluster, cluster_database: Database
 ) -> None:
     worker = citus_cluster.workers[1]
     worker.kill()
     try:
-        current = await status(shared_database)
+        current = await status(cluster_database)
         away = [node.node for node in current.nodes if not node.answers]
         assert away == [str(address(worker))]
         assert current.skew is None
         assert sum(node.organisations or 0 for node in current.nodes) < len(ORGS)
         assert any("away" in line and away[0] in line for line in current.to_lines())
-        async with Cluster.open(shared_database.owner_dsn, print) as cluster:
+        async with Cluster.open(cluster_database.owner_dsn, print) as cluster:
             with pytest.raises(ClusterError, match=f"{worker.socket_dir}:5432 doesn't answer"):
                 await rebalance(cluster, "by_disk_size", wait=True)
     finally:
         worker.start()
-    assert all(node.answers for node in (await status(shared_database)).nodes)
+    assert all(node.answers for node in (await status(cluster_database)).nodes)
 
 
-async def test_commands_wait_for_a_node_that_comes_back(citus_cluster: CitusCluster, shared_database: Database) -> None:
+async def test_commands_wait_for_a_node_that_comes_back(
+    citus_cluster: CitusCluster, cluster_database: Database
+) -> None:
     worker = citus_cluster.workers[1]
     messages: list[str] = []
-    async with Cluster.open(shared_database.owner_dsn, messages.append, wait_seconds=60) as cluster:
+    async with Cluster.open(cluster_database.owner_dsn, messages.append, wait_seconds=60) as cluster:
         worker.kill()
         try:
             waiting = asyncio.create_task(cluster.require_nodes())
@@ -258,12 +260,12 @@ async def test_commands_wait_for_a_node_that_comes_back(citus_cluster: CitusClus
         await waiting
 
 
-async def test_shards_are_rebalanced(shared_database: Database, spare: EmbeddedPostgres) -> None:
+async def test_shards_are_rebalanced(cluster_database: Database, spare: EmbeddedPostgres) -> None:
     messages: list[str] = []
-    async with Cluster.open(shared_database.owner_dsn, messages.append) as cluster:
+    async with Cluster.open(cluster_database.owner_dsn, messages.append) as cluster:
         await rebalance(cluster, "by_shard_count", wait=True)
         assert not await rebalance(cluster, "by_shard_count", wait=True)
-    current = await status(shared_database)
+    current = await status(cluster_database)
     groups = [node.shard_groups for node in current.nodes if not node.coordinator]
     assert max(groups) - min(groups) <= 1
     assert current.rebalance is not None
