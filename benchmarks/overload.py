@@ -4,7 +4,7 @@ The whole stack runs as started by `citewire up`, with keys. First it finds the 
 pause. Then one organisation sends three times as many searches per second, answered or not: first
 alone, then while a quiet organisation asks one question at a time, in turns with a well-behaved busy neighbour.
 The requirements: searches answered within a caller's patience are at least 90 % of the peak, a rejection
-takes at most 50 ms, and the quiet organisation's p95 is at most 1.5 times what it is beside the neighbour: the median
+takes at most 50 ms, and the quiet organisation's p95 is at most 1.5 times its p95 beside the neighbour: the median
 of the pairs' ratios, as judged by `benchmarks.ratios`.
 
 `python -m benchmarks.overload --seconds 6` takes four minutes. Callers beside the quiet organisation run in a separate
@@ -187,7 +187,7 @@ class QuietTimes:
 async def in_turns(
     stack: LocalStack, clients: Mapping[str, Client], rate: float, pairs: int, seconds: float
 ) -> QuietTimes:
-    """Has the quiet organisation ask beside its neighbour and beside a flood with this rate of searches."""
+    """Measures the quiet organisation beside its neighbour and beside a flood with this rate of searches."""
     times, quiet = QuietTimes(), clients["quiet"]
     for number in range(pairs):
         for flooded in (False, True) if number % 2 == 0 else (True, False):

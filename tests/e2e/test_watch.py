@@ -23,7 +23,7 @@ from echo_model import echo_model
 from http_api import upload_bytes
 from local_stack import LocalStack, local_stack, prepared
 from monitoring_files import ROOT, expressions, recorded
-from otlp_collector import Collector, Exported, otlp_collector
+from otlp_collector import Collector, ExportedSpan, otlp_collector
 from prometheus_server import prometheus_server
 from promql import Selector, selectors
 
@@ -37,7 +37,7 @@ OF_PROMETHEUS = {"up", "ALERTS"}
 
 
 @dataclass(frozen=True)
-class Watched:
+class TracedStack:
     """A stack with a paid model that sends its traces to this test."""
 
     stack: LocalStack
@@ -45,7 +45,7 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def traced_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedStack]:
     """A stack with a document that has answered two questions: by its model, and after failing over from another."""
     with socket.socket() as nobody, echo_model() as model, otlp_collector() as collector:
         nobody.bind(("127.0.0.1", 0))  # bound, but not listening
@@ -62,7 +62,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         }
         with local_stack(prepared(tmp_path_factory.mktemp("watched")), environ=environ) as stack:
             asyncio.run(_use(stack))
-            yield Watched(stack, collector)
+            yield TracedStack(stack, collector)
 
 
 async def _use(stack: LocalStack) -> None:
@@ -103,8 +103,8 @@ def complaint(selector: Selector, series: dict[str, list[dict[str, str]]]) -> st
     return f"has no label {', '.join(missing)}" if missing else ""
 
 
-def test_every_monitored_metric_exists(watched: Watched) -> None:
-    series = running_series(watched.stack)
+def test_every_monitored_metric_exists(traced_stack: TracedStack) -> None:
+    series = running_series(traced_stack.stack)
     wrong: list[str] = []
     seen: set[str] = set()
     for expression in expressions():
@@ -119,20 +119,20 @@ def test_every_monitored_metric_exists(watched: Watched) -> None:
     assert len(seen) > 50
 
 
-def test_the_table_of_metrics_is_complete(watched: Watched) -> None:
+def test_the_table_of_metrics_is_complete(traced_stack: TracedStack) -> None:
     named = re.findall(r"^\| (`.+?`) \|", DOCUMENT_OF_METRICS.read_text(encoding="utf-8"), re.MULTILINE)
     documented = {name for cell in named for name in re.findall(r"`((?:citewire|gen_ai|grpc)_\w+)`", cell)}
     running = {
         family.name + ("_total" if family.type == "counter" else "")
         for process in PROCESSES
-        for family in text_string_to_metric_families(watched.stack.metrics(process))
+        for family in text_string_to_metric_families(traced_stack.stack.metrics(process))
         if family.name.startswith(("citewire_", "gen_ai_", "grpc_"))
     }
     assert documented == running | OF_CLUSTERS  # this stack has one Postgres; test_citus_watch.py has a cluster's
 
 
-def test_the_check_finds_metrics_that_do_not_exist(watched: Watched) -> None:
-    series = running_series(watched.stack)
+def test_the_check_finds_metrics_that_do_not_exist(traced_stack: TracedStack) -> None:
+    series = running_series(traced_stack.stack)
 
     def problem_of(expression: str) -> str:
         (selector,) = selectors(expression)
@@ -145,8 +145,8 @@ def test_the_check_finds_metrics_that_do_not_exist(watched: Watched) -> None:
 
 
 @pytest.mark.system(program="prometheus", package="prometheus")
-def test_a_prometheus_answers_every_expression(watched: Watched, tmp_path: Path) -> None:
-    with prometheus_server(tmp_path, watched.stack.ports("metrics_port")) as prometheus:
+def test_a_prometheus_answers_every_expression(traced_stack: TracedStack, tmp_path: Path) -> None:
+    with prometheus_server(tmp_path, traced_stack.stack.ports("metrics_port")) as prometheus:
 
         def unanswered() -> list[str]:
             return [
@@ -166,28 +166,28 @@ def _may_be_empty(where: str) -> bool:
     return where.startswith(("Citewire", "citewire-cluster")) or "annotations" in where
 
 
-async def test_one_question_is_one_trace(watched: Watched) -> None:
+async def test_one_question_is_one_trace(traced_stack: TracedStack) -> None:
     expected = {"gateway", "embedder", "retriever", "generator"}
 
-    def arrived() -> list[Exported] | None:
-        spans = watched.collector.trace(TRACE)
+    def arrived() -> list[ExportedSpan] | None:
+        spans = traced_stack.collector.trace(TRACE)
         root = any(span.name == "POST /v1/chat" for span in spans)
         return spans if root and {span.service for span in spans} >= expected else None
 
-    spans = await asyncio.to_thread(watched.stack.wait, arrived, "the trace did not arrive")
+    spans = await asyncio.to_thread(traced_stack.stack.wait, arrived, "the trace did not arrive")
     by_id = {span.span.span_id: span for span in spans}
     roots = [span for span in spans if span.span.parent_span_id not in by_id]
     assert [(span.service, span.name) for span in roots] == [("gateway", "POST /v1/chat")]
     (root,) = roots
 
-    def path(span: Exported) -> list[tuple[str, str]]:
+    def path(span: ExportedSpan) -> list[tuple[str, str]]:
         steps = [(span.service, span.name)]
         while span is not root:
             span = by_id[span.span.parent_span_id]
             steps.append((span.service, span.name))
         return steps[::-1]
 
-    def model(operation: str) -> Exported:
+    def model(operation: str) -> ExportedSpan:
         results = [span for span in spans if span.attributes.get("gen_ai.operation.name") == operation]
         assert len(results) == 1, (operation, [span.name for span in spans])
         return results[0]
@@ -215,8 +215,8 @@ async def test_one_question_is_one_trace(watched: Watched) -> None:
     assert chat.attributes["gen_ai.response.finish_reasons"] == ["stop"]
 
 
-def test_no_span_contains_questions_or_answers(watched: Watched) -> None:
-    spans = watched.collector.spans
+def test_no_span_contains_questions_or_answers(traced_stack: TracedStack) -> None:
+    spans = traced_stack.collector.spans
     assert {span.service for span in spans} == set(PROCESSES)  # the worker continues the upload's trace
     for span in spans:
         raw = span.span.SerializeToString()
@@ -233,11 +233,11 @@ class Status:
 
 
 @pytest.fixture(scope="module")
-def status(watched: Watched) -> Callable[..., Status]:
+def status(traced_stack: TracedStack) -> Callable[..., Status]:
     """Runs `citewire status --json` on the stack."""
 
     def ask(*arguments: str) -> Status:
-        variables = {"CITEWIRE_URL": watched.stack.base_url, "CITEWIRE_DATA_DIR": str(watched.stack.data_dir)}
+        variables = {"CITEWIRE_URL": traced_stack.stack.base_url, "CITEWIRE_DATA_DIR": str(traced_stack.stack.data_dir)}
         done = subprocess.run(
             [sys.executable, "-m", "citewire_cli", "status", "--json", *arguments],
             env={**os.environ, **variables},

@@ -371,7 +371,7 @@ async def test_slow_and_honest_clients_are_served(database: Database, tmp_path: 
                 time.sleep(0.2)
             return status_of(made)
 
-    def reused(target: Target) -> int:
+    def reuse(target: Target) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
         statuses: list[int] = []
         for _ in range(300):
@@ -385,7 +385,7 @@ async def test_slow_and_honest_clients_are_served(database: Database, tmp_path: 
     async with gateway(database, tmp_path) as target:
         assert await anyio.to_thread.run_sync(upload, target) == b"400"  # it was read completely, and isn't JSON
         assert await anyio.to_thread.run_sync(header, target) == b"200"
-        assert await anyio.to_thread.run_sync(reused, target) == 300
+        assert await anyio.to_thread.run_sync(reuse, target) == 300
 
 
 async def test_a_stream_outlives_the_limits_of_requests(database: Database) -> None:

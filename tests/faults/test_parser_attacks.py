@@ -239,16 +239,16 @@ async def attack(sandbox: Sandbox, prey: Prey, name: str, *, as_picture: bool = 
 
 
 @pytest.fixture
-async def confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
+async def confined_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
     plant(monkeypatch, tmp_path, ATTACKS)
     async with Sandbox.open(RULES, processes=1) as sandbox:
         yield sandbox
 
 
-async def test_a_confined_parser_gets_nothing(confined: Sandbox, prey: Prey, print_table: PrintTable) -> None:
+async def test_a_confined_parser_gets_nothing(confined_sandbox: Sandbox, prey: Prey, print_table: PrintTable) -> None:
     got: dict[str, str] = {}
     for name in (*LOOTING, *PRIVILEGED, "descriptors"):
-        got[name] = await attack(confined, prey, name)
+        got[name] = await attack(confined_sandbox, prey, name)
         got[name] += ", ".join(prey.damage())
     print_table("attacks from inside of the parser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
     assert {name: loot for name, loot in got.items() if loot} == {}
@@ -354,7 +354,7 @@ async def test_each_failure_has_its_reason_and_the_next_file_is_read(
     assert psutil.Process().memory_info().rss - before < 100 * 1024 * 1024
 
 
-async def test_the_fork_server_hides_from_processes_of_its_user(confined: Sandbox, prey: Prey) -> None:
+async def test_the_fork_server_hides_from_processes_of_its_user(confined_sandbox: Sandbox, prey: Prey) -> None:
     """It isn't dumpable: without a capability, not even its own user can inspect it."""
     (server,) = [child for child in psutil.Process().children() if "planted.py" in " ".join(child.cmdline())]
     for path in (f"/proc/{server.pid}/environ", f"/proc/{server.pid}/mem"):

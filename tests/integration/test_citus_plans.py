@@ -42,7 +42,7 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.spaces import PostgresSpaces
 from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.tuning import IndexSearch, SearchTuning
-from explained_statements import ON_COORDINATOR, ExplainedStatements, explained
+from explained_statements import ON_COORDINATOR, ExplainedStatements, explain_statements
 from ingest_harness import BytesSource, IngestHarness
 from one_shard import OneShard
 
@@ -290,7 +290,7 @@ async def erase(harness: IngestHarness) -> None:
 
 async def test_every_named_statement_asks_one_node_at_most(citus_database: Database) -> None:
     database = OneShard(citus_database)
-    with explained(FILES) as statements:
+    with explain_statements(FILES) as statements:
         async with IngestHarness.open(database) as harness:
             pool = await open_pool(database.dsn("citewire_corpus"), max_size=2, name="read", resolved=VISIBLE)
             async with pool:
@@ -319,7 +319,7 @@ def check(statements: ExplainedStatements) -> None:
 async def test_missing_statements_and_statements_for_several_nodes_are_noticed(citus_database: Database) -> None:
     """Tests the check that the test above relies on."""
     everywhere = "SELECT count(*) AS everywhere FROM corpus.documents"
-    with explained({"content": FILES["content"]}) as statements:
+    with explain_statements({"content": FILES["content"]}) as statements:
         statements.names["everywhere"] = re.compile(re.escape(everywhere))
         async with IngestHarness.open(OneShard(citus_database)) as harness:
             assert await harness.uploads.find_original(OWNER, 1, None) is None

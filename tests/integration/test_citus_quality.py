@@ -53,7 +53,7 @@ class JudgedTexts:
 
 
 @pytest.fixture(scope="module")
-def judged(shared_data: Path, proof: ProofScale) -> JudgedTexts:
+def judged_texts(shared_data: Path, proof: ProofScale) -> JudgedTexts:
     """Questions with all texts that answer them, filled up with other texts."""
     folder = shared_data / "retrieval-scifact"
     rows = [json.loads(line) for line in gzip.decompress((folder / "corpus.jsonl.gz").read_bytes()).splitlines()]
@@ -165,16 +165,16 @@ def measure(rankings: dict[str, Ranking], places: Mapping[int, int], relevant: d
 
 @pytest.mark.timeout(1800)
 async def test_quality_is_the_same_as_on_one_postgres(
-    plain_database: Database, citus_database: Database, judged: JudgedTexts, print_table: PrintTable
+    plain_database: Database, citus_database: Database, judged_texts: JudgedTexts, print_table: PrintTable
 ) -> None:
     share_id_key(plain_database, citus_database)
-    places = await put(plain_database, judged.texts)
-    assert await put(citus_database, judged.texts) == places
-    plain = await ask(plain_database, judged.questions)
-    spread = await ask(citus_database, judged.questions)
+    places = await put(plain_database, judged_texts.texts)
+    assert await put(citus_database, judged_texts.texts) == places
+    plain = await ask(plain_database, judged_texts.questions)
+    spread = await ask(citus_database, judged_texts.questions)
     rows: list[tuple[str, ...]] = []
     for name in plain:
-        expected, measured = (measure(rankings[name], places, judged.relevant) for rankings in (plain, spread))
+        expected, measured = (measure(rankings[name], places, judged_texts.relevant) for rankings in (plain, spread))
         rows.append((name, *(f"{values[key]:.4f}" for key in MEASURES for values in (expected, measured))))
         if "exact" in name:
             assert spread[name] == plain[name], name
@@ -182,4 +182,4 @@ async def test_quality_is_the_same_as_on_one_postgres(
             assert measured[key] == pytest.approx(expected[key], abs=0 if "exact" in name else 0.01), (name, key)
             assert expected[key] > 0.3, (name, key)  # lower values would prove nothing
     headings = ("search", *(f"{key}, {where}" for key in MEASURES for where in ("one Postgres", "cluster")))
-    print_table(f"SciFact, {len(judged.texts)} texts, {len(judged.questions)} questions", headings, rows)
+    print_table(f"SciFact, {len(judged_texts.texts)} texts, {len(judged_texts.questions)} questions", headings, rows)

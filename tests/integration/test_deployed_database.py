@@ -25,7 +25,7 @@ MIGRATIONS = {  # in the order of the Jobs in deploy/k8s/base/migrate.yaml
 
 
 @pytest.fixture
-def deployed(empty_database: Database) -> Iterator[Database]:
+def deployed_database(empty_database: Database) -> Iterator[Database]:
     """A database that the owner has migrated, both phases."""
     with psycopg.connect(empty_database.owner_dsn, autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")
@@ -51,21 +51,21 @@ def deployed(empty_database: Database) -> Iterator[Database]:
         admin.execute(sql.SQL("ALTER DATABASE {} OWNER TO postgres").format(sql.Identifier(empty_database.name)))
 
 
-def test_the_owner_needs_no_privileges_and_the_roles_work(deployed: Database) -> None:
-    with psycopg.connect(deployed.dsn("citewire_worker")) as worker:
+def test_the_owner_needs_no_privileges_and_the_roles_work(deployed_database: Database) -> None:
+    with psycopg.connect(deployed_database.dsn("citewire_worker")) as worker:
         space = worker.execute("SELECT corpus.ensure_space('model', 'revision', 3)").fetchone()
         assert space is not None
-    with psycopg.connect(deployed.dsn("citewire_corpus")) as corpus:
+    with psycopg.connect(deployed_database.dsn("citewire_corpus")) as corpus:
         corpus.execute("SELECT set_config('citewire.org_id', 'acme', true)")
         corpus.execute("INSERT INTO corpus.collections (org_id, name) VALUES ('acme', 'default')")
         corpus.commit()
         assert corpus.execute("SELECT count(*) FROM corpus.collections").fetchone() == (0,)  # no tenant is set
     for role in APPLICATION:
-        with psycopg.connect(deployed.dsn(role), autocommit=True) as connection:
+        with psycopg.connect(deployed_database.dsn(role), autocommit=True) as connection:
             for schema in ("corpus", "chat", "ledger", "public"):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(sql.SQL("CREATE TABLE {}.mine (a int)").format(sql.Identifier(schema)))
-    with psycopg.connect(deployed.owner_dsn) as admin:
+    with psycopg.connect(deployed_database.owner_dsn) as admin:
         owners = admin.execute(
             "SELECT DISTINCT pg_get_userbyid(c.relowner) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname IN ('corpus', 'chat', 'ledger')"

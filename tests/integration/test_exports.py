@@ -107,7 +107,7 @@ async def test_every_row_that_names_a_user_is_exported_but_no_secret(office: Off
         " ('user_id', 'owner', 'created_by', 'updated_by', 'requested_by', 'subject', 'reader', 'readers', 'objects')",
     )
     assert {table for (table,) in could} <= stored.keys() | NOT_EXPORTED.keys(), (
-        "fill these, too, or the comparison says nothing of them"
+        "fill these as well, or else the comparison doesn't cover them"
     )
     export = await lines(office, "ada")
     exported = Counter(line["kind"] for line in export)

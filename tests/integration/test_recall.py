@@ -53,7 +53,7 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     await pool.close()
 
 
-def observed(scope: str) -> tuple[float, float]:
+def observed_recall(scope: str) -> tuple[float, float]:
     values = [REGISTRY.get_sample_value(f"citewire_search_sampled_recall_{part}", {"scope": scope}) for part in
               ("sum", "count")]  # fmt: skip
     return values[0] or 0.0, values[1] or 0.0
@@ -78,7 +78,7 @@ async def test_sampled_recall_equals_a_full_measurement(
     recall = PostgresRecall(pool, CARELESS, seconds=10)
     sampler = RecallSampler(recall.measure, Sampling(rate=1, waiting=200), chance=lambda: 0.0)
     store = PostgresSearch(pool, CARELESS, sampler)
-    total, count = observed(label)
+    total, count = observed_recall(label)
     full: list[float] = []
     async with sampler.running():
         for vector in clustered(random, 60):
@@ -88,7 +88,7 @@ async def test_sampled_recall_equals_a_full_measurement(
             results = {candidate.chunk_id for candidate in own.ranked}
             full.append(len(results & {candidate.chunk_id for candidate in exact.ranked}) / 10)
         await sampler.drained()
-    total, count = observed(label)[0] - total, observed(label)[1] - count
+    total, count = observed_recall(label)[0] - total, observed_recall(label)[1] - count
     assert count == len(full)
     assert by_document or np.mean(full) < 0.995  # otherwise there would be nothing to measure
     assert total / count == pytest.approx(float(np.mean(full)), abs=0.01)
@@ -179,13 +179,13 @@ async def test_a_running_retriever_samples_after_its_answers(
         fill(rows, "acme", clustered(random, 500), each=4)
     settings = {"exact_chunks": 0, "exact_chunks_per_candidate": 0, "recall_sample_waiting": 100}
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=DIMENSIONS)
-    before = observed("whole")[1]
+    before = observed_recall("whole")[1]
     async with running_retriever(database, recall_sample_rate=rate, **settings) as running:
         me = Caller(running, TENANT)
         for vector in clustered(random, 20):
             asked = pb.SearchRequest(vector=vector.astype("<f4").tobytes(), space=space, keep_duplicates=True)
             assert not (await me.unary(running.retriever.Search, asked)).exact
         async with asyncio.timeout(20):
-            while observed("whole")[1] < before + sampled:  # noqa: ASYNC110 - nothing announces a sample
+            while observed_recall("whole")[1] < before + sampled:  # noqa: ASYNC110 - nothing announces a sample
                 await asyncio.sleep(0.01)
-    assert observed("whole")[1] == before + sampled
+    assert observed_recall("whole")[1] == before + sampled

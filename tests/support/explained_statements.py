@@ -66,7 +66,7 @@ class ExplainedStatements:
 
 
 @contextmanager
-def explained(files: Mapping[str, tuple[str, str]]) -> Generator[ExplainedStatements]:
+def explain_statements(files: Mapping[str, tuple[str, str]]) -> Generator[ExplainedStatements]:
     """Explains the statements sent during the block, on any connection."""
     statements = ExplainedStatements(files)
 

@@ -30,7 +30,7 @@ HEALTH_CHECKS = (
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownValues:
     """Values that an attacker may know: ids and names, the victim's and its own."""
 
     document_ids: Sequence[int]
@@ -57,7 +57,7 @@ class FuzzTarget:
     """HTTP headers."""
     attacker: dict[str, str]
     operator: dict[str, str]
-    known: Known
+    known: KnownValues
 
     def secrets(self) -> dict[str, Any]:
         """All data that the victim can read now."""
@@ -99,7 +99,7 @@ def fuzz_target(folder: Path) -> Generator[FuzzTarget]:
         operator = bearer(_make_key(folder, "operator", "keys", "create"))
         secret = _fill(stack, victim, CANARY)
         own = _fill(stack, attacker, "plain")
-        known = Known(
+        known = KnownValues(
             [*secret.document_ids, *own.document_ids],
             [*secret.chunk_ids, *own.chunk_ids],
             [*secret.conversation_ids, *own.conversation_ids],
@@ -123,7 +123,7 @@ def _make_key(folder: Path, *command: str) -> str:
     return str(json.loads(done.stdout)["key"])
 
 
-def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
+def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> KnownValues:
     with _client(stack, headers) as client:
         ids: list[int] = []
         for number in range(3):
@@ -156,7 +156,7 @@ def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
         embedded.raise_for_status()
         vector: list[float] = embedded.json()["data"][0]["embedding"]
         space = _get(client, "/v1/spaces")["spaces"][0]
-        return Known(
+        return KnownValues(
             ids,
             [result["chunk_id"] for result in response.json()["results"]],
             [answer.json()["conversation_id"]],

@@ -16,7 +16,7 @@ from citewire_kit.tenant import current_tenant
 
 
 @dataclass
-class Stored:
+class StoredDocument:
     """A document of the fake corpus."""
 
     document: corpus_pb2.Document
@@ -27,7 +27,7 @@ class FakeCorpus:
     """Documents in memory, separate for each organisation."""
 
     def __init__(self) -> None:
-        self.stored: dict[tuple[str, int], Stored] = {}
+        self.stored: dict[tuple[str, int], StoredDocument] = {}
         self.headers: list[corpus_pb2.UploadHeader] = []
         self.puts: list[corpus_pb2.PutDocumentRequest] = []
         self.lists: list[corpus_pb2.ListDocumentsRequest] = []
@@ -310,10 +310,10 @@ class FakeCorpus:
             sha256=hashlib.sha256(content).hexdigest(),
             **fields,
         )
-        self.stored[current_tenant().org_id, document_id] = Stored(document, content)
+        self.stored[current_tenant().org_id, document_id] = StoredDocument(document, content)
         return document
 
-    def _find(self, document_id: int) -> Stored:
+    def _find(self, document_id: int) -> StoredDocument:
         stored = self.stored.get((current_tenant().org_id, document_id))
         if stored is None:
             raise NotFound(

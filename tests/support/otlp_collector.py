@@ -21,7 +21,7 @@ _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedSpan:
     """A span, and the process that exported it."""
 
     service: str
@@ -41,7 +41,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._got: dict[bytes, Exported] = {}
+        self._got: dict[bytes, ExportedSpan] = {}
         self.endpoint = ""
 
     def export(self, request: ExportTraceServiceRequest, _context: object) -> ExportTraceServiceResponse:
@@ -50,16 +50,16 @@ class Collector:
                 names = [a.value.string_value for a in resource.resource.attributes if a.key == "service.name"]
                 for scope in resource.scope_spans:
                     # By id, because a batch is sent again if its response was late.
-                    self._got.update((span.span_id, Exported(names[0], span)) for span in scope.spans)
+                    self._got.update((span.span_id, ExportedSpan(names[0], span)) for span in scope.spans)
         return ExportTraceServiceResponse()
 
     @property
-    def spans(self) -> list[Exported]:
+    def spans(self) -> list[ExportedSpan]:
         """All spans, in the order of their arrival."""
         with self._lock:
             return list(self._got.values())
 
-    def trace(self, trace_id: str) -> list[Exported]:
+    def trace(self, trace_id: str) -> list[ExportedSpan]:
         """The spans of one trace, by its hexadecimal id."""
         return [entry for entry in self.spans if entry.span.trace_id.hex() == trace_id]
 

@@ -57,7 +57,7 @@ TYPES = {
 
 
 @dataclass
-class Made:
+class MadeColumn:
     """A generated column."""
 
     name: str
@@ -73,7 +73,7 @@ class Made:
 class MadeTable:
     """A generated table and its file."""
 
-    columns: list[Made]
+    columns: list[MadeColumn]
     rows: list[int]
     """Line numbers of its rows in the file."""
     header_row: int
@@ -113,11 +113,11 @@ def make_table(chance: random.Random, rows: int) -> MadeTable:
     return MadeTable(columns, numbers, header_row, excluded, sheet, f"table.{form}", data)
 
 
-def _column(chance: random.Random, name: str, kind: str, rows: int) -> Made:
+def _column(chance: random.Random, name: str, kind: str, rows: int) -> MadeColumn:
     places = {"number": chance.choice((1, 2, 6)), "currency": 2, "percent": 3}.get(kind, 0)
     few = [_value(chance, kind, places) for _ in range(chance.choice((2, 5, 40)))]
     values = [chance.choice(few) for _ in range(rows)]
-    column = Made(name, kind, values, places)
+    column = MadeColumn(name, kind, values, places)
     for index in range(rows):
         if kind != "text" and chance.random() < 0.05:
             values[index] = None
@@ -145,7 +145,7 @@ def _value(chance: random.Random, kind: str, places: int) -> Value:
     return number.quantize(Decimal(1).scaleb(-places), context=EXACT)
 
 
-def _cell(column: Made, index: int, style: str, currency: str) -> tuple[str, str]:
+def _cell(column: MadeColumn, index: int, style: str, currency: str) -> tuple[str, str]:
     """A cell as text as CSV has it, and its value's kind; empty for none."""
     if index in column.odd:
         return column.odd[index], "odd"
@@ -172,7 +172,7 @@ def _cell(column: Made, index: int, style: str, currency: str) -> tuple[str, str
 
 
 def _write(  # what a file is made of
-    form: str, sheet: str, lines: list[list[str]], grid: Grid, columns: list[Made], style: str
+    form: str, sheet: str, lines: list[list[str]], grid: Grid, columns: list[MadeColumn], style: str
 ) -> bytes:
     if form in {"csv", "tsv"}:
         buffer = io.StringIO(newline="")
@@ -182,7 +182,7 @@ def _write(  # what a file is made of
     return _xlsx(sheet, lines, grid, columns) if form == "xlsx" else _ods(sheet, lines, grid, columns)
 
 
-def _xlsx(sheet: str, lines: list[list[str]], grid: Grid, columns: list[Made]) -> bytes:
+def _xlsx(sheet: str, lines: list[list[str]], grid: Grid, columns: list[MadeColumn]) -> bytes:
     book = Workbook()
     page = book.active
     assert page is not None
@@ -208,7 +208,7 @@ def _xlsx(sheet: str, lines: list[list[str]], grid: Grid, columns: list[Made]) -
     return buffer.getvalue()
 
 
-def _ods(sheet: str, lines: list[list[str]], grid: Grid, columns: list[Made]) -> bytes:
+def _ods(sheet: str, lines: list[list[str]], grid: Grid, columns: list[MadeColumn]) -> bytes:
     rows: list[str] = []
     kinds = {"whole": "float", "number": "float", "percent": "percentage", "currency": "currency"}
     order = list(grid)
@@ -257,7 +257,7 @@ def _any_case(chance: random.Random, name: str) -> str:
     return chance.choice((name, name.upper(), name.lower(), f" {name} "))
 
 
-def _aggregate(chance: random.Random, column: Made) -> pb.TableAggregate:
+def _aggregate(chance: random.Random, column: MadeColumn) -> pb.TableAggregate:
     functions = [pb.TABLE_FUNCTION_COUNT, pb.TABLE_FUNCTION_COUNT_DISTINCT]
     if column.kind in NUMBERS:
         functions += [pb.TABLE_FUNCTION_SUM, pb.TABLE_FUNCTION_AVG, pb.TABLE_FUNCTION_MEDIAN] * 2
@@ -268,7 +268,7 @@ def _aggregate(chance: random.Random, column: Made) -> pb.TableAggregate:
     return pb.TableAggregate(function=chance.choice(functions), column=_any_case(chance, column.name))
 
 
-def _filter(chance: random.Random, table: MadeTable, column: Made) -> pb.TableFilter:
+def _filter(chance: random.Random, table: MadeTable, column: MadeColumn) -> pb.TableFilter:
     values = [value for value in column.values if value is not None]
     operators = list(OPERATORS)
     if column.kind in {"text", "boolean"}:
@@ -289,7 +289,7 @@ def _filter(chance: random.Random, table: MadeTable, column: Made) -> pb.TableFi
     return condition
 
 
-def _query_value(chance: random.Random, column: Made, value: Value, part: int, *, contains: bool) -> str:
+def _query_value(chance: random.Random, column: MadeColumn, value: Value, part: int, *, contains: bool) -> str:
     """A value of a column, or one near it, in the format of queries."""
     if isinstance(value, datetime):
         value += timedelta(days=chance.choice((0, 0, 1, -400)))
@@ -368,12 +368,12 @@ def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _value_of(column: Made, index: int, part: int) -> object:
+def _value_of(column: MadeColumn, index: int, part: int) -> object:
     value = column.values[index]
     return _part(value, part) if part and isinstance(value, datetime) else value
 
 
-def _holds(columns: dict[str, Made], condition: pb.TableFilter, index: int) -> bool:
+def _holds(columns: dict[str, MadeColumn], condition: pb.TableFilter, index: int) -> bool:
     column = columns[_fold(condition.column)]
     value = _value_of(column, index, condition.part)
     if condition.op == pb.TABLE_OPERATOR_EMPTY:
@@ -401,7 +401,7 @@ def _compares(value: object, operator: int, asked: str) -> bool:
     return {3: value < other, 4: value <= other, 5: value > other, 6: value >= other}.get(operator, value == other)  # type: ignore[operator]  # both are of the same column, so of the same type
 
 
-def _compute(columns: dict[str, Made], aggregate: pb.TableAggregate, group: list[int]) -> object:
+def _compute(columns: dict[str, MadeColumn], aggregate: pb.TableAggregate, group: list[int]) -> object:
     if not aggregate.column:
         return Decimal(len(group))
     column = columns[_fold(aggregate.column)]
