@@ -56,7 +56,7 @@ async def test_a_users_own_model_from_creation_to_deletion(egress_stack: LocalSt
     ):
         document = await upload_bytes(api, "refunds.md", DOCUMENT)
         await ask(api, QUESTION)
-        assert upstream.calls == []  # the operator's model check_answer
+        assert upstream.calls == []  # the operator's model answered
         await save(api, upstream)
         await check_answer(api, upstream, document)
 
