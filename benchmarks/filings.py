@@ -43,8 +43,8 @@ def main() -> int:
         legs = _search(library, filings, within=scope == _SCOPES[1])
         for mode in MODES:
             ranks = [
-                _rank(library, found_legs, mode, question)
-                for found_legs, question in zip(legs, filings.questions, strict=True)
+                _rank(library, question_legs, mode, question)
+                for question_legs, question in zip(legs, filings.questions, strict=True)
             ]
             shown = [rank is not None and rank < FIRST for rank in ranks]
             rows.append([scope, mode, *(_share(part) for part in (shown, shown[::2], shown[1::2]))])
@@ -80,13 +80,13 @@ def _share(shown: Sequence[bool]) -> str:
 def _print_misses(scope: str, library: Library, legs: Iterable[Legs], questions: Iterable[Question]) -> None:
     names = [name.removesuffix(".pdf") for name, _, _ in read_set("FinanceBench")[0]]
     print(f"\nmissed, {scope}:")
-    for found_legs, question in zip(legs, questions, strict=True):
-        rank = _rank(library, found_legs, "hybrid", question)
+    for question_legs, question in zip(legs, questions, strict=True):
+        rank = _rank(library, question_legs, "hybrid", question)
         if rank is not None and rank < FIRST:
             continue
         print(f"- {question.text}")
         print("  gold: ", ", ".join(f"{names[number]} {page}" for number, page in question.grades), f"at {rank}")
-        pages = _pages(library, found_legs, "hybrid")[:FIRST]
+        pages = _pages(library, question_legs, "hybrid")[:FIRST]
         print("  found:", ", ".join(f"{names[number]} {page}" for number, page in pages), flush=True)
 
 
