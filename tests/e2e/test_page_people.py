@@ -137,7 +137,7 @@ async def test_tags_are_set_at_upload_and_edited_filter_the_list_and_narrow_the_
     await ask(page, QUESTION)
     sources = await page.run("[...document.querySelectorAll('.pill-title')].map(each => each.textContent)")
     assert set(sources) <= {"Selkies"}, "the document without the tag isn't a source"
-    await press_named(page, ".chosen button", "Not only with the tag “\u2068Seefahrt\u2069”")
+    await press_named(page, ".chosen button", "Stop filtering by the tag “\u2068Seefahrt\u2069”")
     await ask(page, QUESTION)
     assert "4712" in await page.wait_for("[...document.querySelectorAll('.prose')].at(-1).textContent")
 

@@ -66,7 +66,7 @@ async def test_the_answer_is_the_first_passage_and_a_step_describes_the_query() 
     assert request.passages[0].place_label == "Q1!A2:D57"
     step = next(event for event in events if isinstance(event, Step))
     assert step.name == "table_computed"
-    assert step.text == "Computed over Sales.xlsx, sheet Q1: sum of Amount, where Region = North."
+    assert step.text == "Computed from Sales.xlsx, sheet Q1: sum of Amount, where Region = North."
     assert [list(question.document_ids) for question in asked.retriever.table_questions] == [[7]]
 
 

@@ -127,7 +127,7 @@ def filled(schema: object) -> Filled:
 )
 def test_quotations_are_given_up_if_the_ways_to_fill_a_schema_double(schema: object) -> None:
     with time_limit():
-        assert "too many ways to be filled" in filled(schema).refusal
+        assert "can be filled in too many ways" in filled(schema).refusal
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ async def test_with_certificates_a_token_is_valid_only_under_its_own(keys: Keys)
     assert await verifier.verify(bound, SEARCH, OURS) == ANN
     with expect_refusal(Code.UNAUTHENTICATED, "bound to another certificate"):
         await verifier.verify(bound, SEARCH, THEIRS)
-    with expect_refusal(Code.UNAUTHENTICATED, "needs cnf"):
+    with expect_refusal(Code.UNAUTHENTICATED, "needs the claim cnf"):
         await verifier.verify(keys.token(), SEARCH, OURS)
     with expect_refusal(Code.PERMISSION_DENIED, "the certificate isn't one"):
         await verifier.verify(keys.token(cnf={"x5t#S256": "theirs"}), SEARCH, THEIRS)
