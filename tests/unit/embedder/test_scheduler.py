@@ -214,10 +214,10 @@ async def test_batches_of_documents_are_computed_side_by_side_and_share_the_toke
         model.gate.clear()
         documents = scheduler.submit([text(number, 32) for number in range(5)], DOCUMENT)
         await settle()
-        assert firsts(model.batches) == [[0], [1]], "one text each, where one batch would have two"
+        assert first_tokens(model.batches) == [[0], [1]], "one text each, where one batch would have two"
         model.gate.set()
         vectors = await documents.result()
-    assert firsts(model.batches) == [[0], [1], [2], [3], [4]]
+    assert first_tokens(model.batches) == [[0], [1], [2], [3], [4]]
     assert np.array_equal(vectors, np.stack([vector_of(text(number, 32).ids) for number in range(5)]))
 
 
@@ -227,14 +227,14 @@ async def test_a_query_starts_beside_documents_where_a_stream_is_free_and_nothin
         held = await hold(model, scheduler)
         query = scheduler.submit([text(1, 3)], QUERY)
         await settle()
-        assert firsts(model.batches) == [[999], [1]]
+        assert first_tokens(model.batches) == [[999], [1]]
         later = [scheduler.submit([text(number, 3)], QUERY) for number in (2, 3)]
         documents = scheduler.submit([text(20, 60)], DOCUMENT)
         await settle()
         assert len(model.batches) == 2
         model.gate.set()
         await asyncio.gather(*(job.result() for job in (held, query, *later, documents)))
-    assert firsts(model.batches) == [[999], [1], [2, 3], [20]]
+    assert first_tokens(model.batches) == [[999], [1], [2, 3], [20]]
 
 
 async def test_a_failure_in_one_stream_fails_only_the_requests_of_its_batch() -> None:
@@ -243,7 +243,7 @@ async def test_a_failure_in_one_stream_fails_only_the_requests_of_its_batch() ->
         model.gate.clear()
         jobs = [scheduler.submit([text(number, 40)], DOCUMENT) for number in range(3)]
         await settle()
-        assert firsts(model.batches) == [[0], [1]]
+        assert first_tokens(model.batches) == [[0], [1]]
         model.error = RuntimeError("out of memory")
         model.gate.set()
         for job in jobs[:2]:
