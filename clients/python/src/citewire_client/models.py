@@ -39,21 +39,22 @@ class AddressBody(Model):
 
     collection: str | None = None
     file_name: Annotated[
-        str | None, Field(description='Default: from its server or URL.')
+        str | None,
+        Field(description="Default: the name in the server's response or the URL."),
     ] = None
-    """Default: from its server or URL."""
+    """Default: the name in the server's response or the URL."""
 
     metadata: dict[str, Any] | None = None
     readers: Annotated[
         list[str] | None,
         Field(
             description=(
-                'Subjects who alone may read it, of those who may read its collection;'
-                ' empty: all of them.'
+                'Of those who may read its collection, only these subjects may read it;'
+                ' empty means all of them.'
             )
         ),
     ] = None
-    """Subjects who alone may read it, of those who may read its collection; empty: all of them."""
+    """Of those who may read its collection, only these subjects may read it; empty means all of them."""
 
     tags: list[str] | None = None
     title: str | None = None
@@ -61,10 +62,11 @@ class AddressBody(Model):
     url: Annotated[str, Field(description='http or https; citations show it.')]
     """http or https; citations show it."""
 
-    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = (
-        None
-    )
-    """Before, it isn't found."""
+    valid_from: Annotated[
+        str | None,
+        Field(description="Start of its validity; it isn't found before then."),
+    ] = None
+    """Start of its validity; it isn't found before then."""
 
     valid_until: Annotated[str | None, Field(description='End of its validity.')] = None
     """End of its validity."""
@@ -150,10 +152,12 @@ class ApiKey(Model):
     previous_until: Annotated[
         AwareDatetime | None,
         Field(
-            description='Time until which the text from before the last rotation works.'
+            description=(
+                'Time until which the secret from before the last rotation works.'
+            )
         ),
     ]
-    """Time until which the text from before the last rotation works."""
+    """Time until which the secret from before the last rotation works."""
 
     revoked_at: AwareDatetime | None
     scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
@@ -294,38 +298,39 @@ class Calibration(Model):
         float | None,
         Field(
             description=(
-                "Score of an extractive answer below which the passages don't answer."
+                "Score of an extractive answer below which the passages don't answer"
+                " the question."
             )
         ),
     ]
-    """Score of an extractive answer below which the passages don't answer."""
+    """Score of an extractive answer below which the passages don't answer the question."""
 
     dense_weight: Annotated[
         float | None,
         Field(
             description=(
-                'Weight of the vectors in hybrid search; the words have the rest.'
+                "Weight of the vectors in hybrid search; the rest is the words' weight."
             )
         ),
     ]
-    """Weight of the vectors in hybrid search; the words have the rest."""
+    """Weight of the vectors in hybrid search; the rest is the words' weight."""
 
     measured_at: Annotated[
-        AwareDatetime | None, Field(description='null where it came with the server.')
+        AwareDatetime | None, Field(description='null if it came with the server.')
     ]
-    """null where it came with the server."""
+    """null if it came with the server."""
 
     off_topic_threshold: Annotated[
         float | None,
         Field(
             description=(
                 "Cosine similarity at or below which a chunk has nothing to do with the"
-                " question; else that is derived from the space's scale, and from the"
+                " question; null: derived from the space's scale and the question's"
                 " words."
             )
         ),
     ]
-    """Cosine similarity at or below which a chunk has nothing to do with the question; else that is derived from the space's scale, and from the words."""
+    """Cosine similarity at or below which a chunk has nothing to do with the question; null: derived from the space's scale and the question's words."""
 
     relevance_threshold: Annotated[
         float | None,
@@ -347,33 +352,34 @@ class CalibrationValues(Model):
         float | None,
         Field(
             description=(
-                "Score of an extractive answer below which the passages don't answer."
+                "Score of an extractive answer below which the passages don't answer"
+                " the question."
             )
         ),
     ] = None
-    """Score of an extractive answer below which the passages don't answer."""
+    """Score of an extractive answer below which the passages don't answer the question."""
 
     dense_weight: Annotated[
         float | None,
         Field(
             description=(
-                'Weight of the vectors in hybrid search; the words have the rest.'
+                "Weight of the vectors in hybrid search; the rest is the words' weight."
             )
         ),
     ] = None
-    """Weight of the vectors in hybrid search; the words have the rest."""
+    """Weight of the vectors in hybrid search; the rest is the words' weight."""
 
     off_topic_threshold: Annotated[
         float | None,
         Field(
             description=(
                 "Cosine similarity at or below which a chunk has nothing to do with the"
-                " question; else that is derived from the space's scale, and from the"
+                " question; null: derived from the space's scale and the question's"
                 " words."
             )
         ),
     ] = None
-    """Cosine similarity at or below which a chunk has nothing to do with the question; else that is derived from the space's scale, and from the words."""
+    """Cosine similarity at or below which a chunk has nothing to do with the question; null: derived from the space's scale and the question's words."""
 
     relevance_threshold: Annotated[
         float | None,
@@ -436,9 +442,9 @@ class ChatEnd(Model):
     """Only if it isn't `stop`."""
 
     refusal: Annotated[
-        str | None, Field(description='Why there is no JSON, with `response_format`.')
+        str | None, Field(description='With `response_format`: why there is no JSON.')
     ] = None
-    """Why there is no JSON, with `response_format`."""
+    """With `response_format`: why there is no JSON."""
 
 
 class Chunk(Model):
@@ -479,9 +485,9 @@ class Chunk(Model):
     document_id: int
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, if there are several.')
+        int | None, Field(description='Last row, if there are several.')
     ] = None
-    """Last line, if there are several."""
+    """Last row, if there are several."""
 
     end_seconds: float | None = None
     file_name: str
@@ -493,9 +499,9 @@ class Chunk(Model):
     page_number: int | None = None
     part: Annotated[
         str | None,
-        Field(description="File within the file, such as an e-mail's attachment."),
+        Field(description="Path of an inner file, such as an e-mail's attachment."),
     ] = None
-    """File within the file, such as an e-mail's attachment."""
+    """Path of an inner file, such as an e-mail's attachment."""
 
     record_path: Annotated[
         str | None,
@@ -511,10 +517,9 @@ class Chunk(Model):
     """Its place, in words."""
 
     row_number: Annotated[
-        int | None,
-        Field(description='Line of the sheet, from 1; the first of several.'),
+        int | None, Field(description='Row of the sheet, from 1; the first of several.')
     ] = None
-    """Line of the sheet, from 1; the first of several."""
+    """Row of the sheet, from 1; the first of several."""
 
     section: str | None = None
     sheet: Annotated[
@@ -561,28 +566,28 @@ class Citation(Model):
         bool | None,
         Field(
             description=(
-                "True if the text was computed from rows, so that it isn't in the"
-                " document."
+                "True if the text was computed from rows, so that the document doesn't"
+                " contain it."
             )
         ),
     ] = None
-    """True if the text was computed from rows, so that it isn't in the document."""
+    """True if the text was computed from rows, so that the document doesn't contain it."""
 
     document_id: Annotated[
         int,
         Field(
             description=(
-                '0, like version and chunk, for a passage that the request brought.'
+                '0, like the version and the chunk, for a passage from the request.'
             )
         ),
     ]
-    """0, like version and chunk, for a passage that the request brought."""
+    """0, like the version and the chunk, for a passage from the request."""
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, if there are several.')
+        int | None, Field(description='Last row, if there are several.')
     ] = None
-    """Last line, if there are several."""
+    """Last row, if there are several."""
 
     end_seconds: float | None = None
     entity_type: Annotated[
@@ -597,9 +602,9 @@ class Citation(Model):
     page_number: int | None = None
     part: Annotated[
         str | None,
-        Field(description="File within the file, such as an e-mail's attachment."),
+        Field(description="Path of an inner file, such as an e-mail's attachment."),
     ] = None
-    """File within the file, such as an e-mail's attachment."""
+    """Path of an inner file, such as an e-mail's attachment."""
 
     record_path: Annotated[
         str | None,
@@ -615,10 +620,9 @@ class Citation(Model):
     """Its place, in words."""
 
     row_number: Annotated[
-        int | None,
-        Field(description='Line of the sheet, from 1; the first of several.'),
+        int | None, Field(description='Row of the sheet, from 1; the first of several.')
     ] = None
-    """Line of the sheet, from 1; the first of several."""
+    """Row of the sheet, from 1; the first of several."""
 
     saved_at: Annotated[
         AwareDatetime | None, Field(description='When the document was saved.')
@@ -682,7 +686,7 @@ class CitationsEvent(Model):
 
 class CitationsParam(Model):
     """
-    Whether what is said from a search result is cited.
+    Whether statements from a search result are cited.
     """
 
     enabled: bool | None = None
@@ -711,12 +715,13 @@ class CollectionBody(Model):
         bool | None,
         Field(
             description=(
-                'Whether what its documents lack of summary, kind, category and tags is'
-                ' filled: by a language model where there is one, which costs.'
+                'Whether missing summaries, kinds, categories and tags of its documents'
+                ' are filled in: by a language model if there is one, which costs'
+                ' money.'
             )
         ),
     ] = None
-    """Whether what its documents lack of summary, kind, category and tags is filled: by a language model where there is one, which costs."""
+    """Whether missing summaries, kinds, categories and tags of its documents are filled in: by a language model if there is one, which costs money."""
 
     name: str
 
@@ -809,11 +814,12 @@ class CountDetails(Model):
         Literal[True],
         Field(
             description=(
-                "From the text's length and script: vocabularies of models differ."
+                "Estimated from the text's length and script, because models'"
+                " vocabularies differ."
             )
         ),
     ]
-    """From the text's length and script: vocabularies of models differ."""
+    """Estimated from the text's length and script, because models' vocabularies differ."""
 
     passages: Annotated[
         Literal['not_counted'],
@@ -849,8 +855,8 @@ class DescribedColumn(Model):
     currency: Annotated[str | None, Field(description='As the table writes it.')] = None
     """As the table writes it."""
 
-    name: Annotated[str, Field(description='In the header, or the aggregate.')]
-    """In the header, or the aggregate."""
+    name: Annotated[str, Field(description='Its name in the header, or the aggregate.')]
+    """Its name in the header, or the aggregate."""
 
     refusal: Annotated[str | None, Field(description="Why it can't be used.")] = None
     """Why it can't be used."""
@@ -881,21 +887,22 @@ class DocumentBody(Model):
         list[str] | None,
         Field(
             description=(
-                'Subjects who alone may read it, of those who may read its collection;'
-                ' empty: all of them.'
+                'Of those who may read its collection, only these subjects may read it;'
+                ' empty means all of them.'
             )
         ),
     ] = None
-    """Subjects who alone may read it, of those who may read its collection; empty: all of them."""
+    """Of those who may read its collection, only these subjects may read it; empty means all of them."""
 
     tags: list[str] | None = None
     title: str
     type: Literal['file', 'article', 'repository', 'capture'] | str
     url: str | None = None
-    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = (
-        None
-    )
-    """Before, it isn't found."""
+    valid_from: Annotated[
+        str | None,
+        Field(description="Start of its validity; it isn't found before then."),
+    ] = None
+    """Start of its validity; it isn't found before then."""
 
     valid_until: Annotated[str | None, Field(description='End of its validity.')] = None
     """End of its validity."""
@@ -928,29 +935,29 @@ class DocumentForm(Model):
         str | None,
         Field(
             description=(
-                "The file's path in its folder, with `/` between; lists and citations"
+                "The file's relative path, with `/` as separator; lists and citations"
                 " show it as `file_name`."
             )
         ),
     ] = None
-    """The file's path in its folder, with `/` between; lists and citations show it as `file_name`."""
+    """The file's relative path, with `/` as separator; lists and citations show it as `file_name`."""
 
     readers: Annotated[
         str | None,
         Field(
             description=(
-                'Subjects who alone may read it, of those who may read its collection;'
-                ' empty: all of them. Repeatable, or a JSON list.'
+                'Of those who may read its collection, only these subjects may read it;'
+                ' empty means all of them. Repeatable, or a JSON list.'
             )
         ),
     ] = None
-    """Subjects who alone may read it, of those who may read its collection; empty: all of them. Repeatable, or a JSON list."""
+    """Of those who may read its collection, only these subjects may read it; empty means all of them. Repeatable, or a JSON list."""
 
     tags: Annotated[
         str | None,
-        Field(description='Repeatable; a JSON list, or separated by commas.'),
+        Field(description='Repeatable, or a JSON list, or separated by commas.'),
     ] = None
-    """Repeatable; a JSON list, or separated by commas."""
+    """Repeatable, or a JSON list, or separated by commas."""
 
     title: str | None = None
     type: Literal['file', 'article', 'repository', 'capture'] | str | None = None
@@ -959,19 +966,22 @@ class DocumentForm(Model):
         str | None,
         Field(
             description=(
-                'A time with its offset, else in UTC; of a day, its beginning in UTC.'
+                'A time, in UTC unless it has an offset; a day means its beginning in'
+                ' UTC.'
             )
         ),
     ] = None
-    """A time with its offset, else in UTC; of a day, its beginning in UTC."""
+    """A time, in UTC unless it has an offset; a day means its beginning in UTC."""
 
     valid_until: Annotated[
         str | None,
         Field(
-            description='A time with its offset, else in UTC; of a day, its end in UTC.'
+            description=(
+                'A time, in UTC unless it has an offset; a day means its end in UTC.'
+            )
         ),
     ] = None
-    """A time with its offset, else in UTC; of a day, its end in UTC."""
+    """A time, in UTC unless it has an offset; a day means its end in UTC."""
 
 
 class DocumentPatch(Model):
@@ -1005,10 +1015,11 @@ class DocumentPatch(Model):
     tags: list[str] | None = None
     title: str | None = None
     url: str | None = None
-    valid_from: Annotated[str | None, Field(description="Before, it isn't found.")] = (
-        None
-    )
-    """Before, it isn't found."""
+    valid_from: Annotated[
+        str | None,
+        Field(description="Start of its validity; it isn't found before then."),
+    ] = None
+    """Start of its validity; it isn't found before then."""
 
     valid_until: Annotated[str | None, Field(description='End of its validity.')] = None
     """End of its validity."""
@@ -1031,15 +1042,15 @@ class DocumentTable(Model):
     columns: Annotated[list[DescribedColumn], Field(description='At most 200.')]
     """At most 200."""
 
-    header_row: Annotated[int, Field(description='Line of the header.')]
-    """Line of the header."""
+    header_row: Annotated[int, Field(description='Row of the header.')]
+    """Row of the header."""
 
     last_row: int
     refusal: Annotated[str | None, Field(description="Why it can't be queried.")] = None
     """Why it can't be queried."""
 
-    row_count: Annotated[int, Field(description='Number of data lines.')]
-    """Number of data lines."""
+    row_count: Annotated[int, Field(description='Number of data rows.')]
+    """Number of data rows."""
 
     sheet: Annotated[
         str | None, Field(description='Absent if the format has no sheets.')
@@ -1161,9 +1172,12 @@ class Erasure(Model):
     created_at: AwareDatetime
     documents: Literal['delete', 'keep'] | str
     erased_documents: Annotated[
-        int, Field(description='Number so far deleted or given to the successor.')
+        int,
+        Field(
+            description='Number of documents deleted or given to the successor so far.'
+        ),
     ]
-    """Number so far deleted or given to the successor."""
+    """Number of documents deleted or given to the successor so far."""
 
     finished_at: AwareDatetime | None = None
     id: UUID
@@ -1230,23 +1244,23 @@ class ExportLine(Model):
         str,
         Field(
             description=(
-                "`export` in the first line, `end` in the last, which a broken export"
-                " lacks; else the row's table."
+                "`export` in the first line; `end` in the last, which an incomplete"
+                " export lacks; else the row's table."
             )
         ),
     ]
-    """`export` in the first line, `end` in the last, which a broken export lacks; else the row's table."""
+    """`export` in the first line; `end` in the last, which an incomplete export lacks; else the row's table."""
 
     record: Annotated[
         dict[str, Any],
         Field(
             description=(
-                '`export`: `organisation`, `user`, `at`; `end`: `records`, lines'
-                ' between; else a row by columns.'
+                'For `export`: `organisation`, `user`, `at`. For `end`: `records`, the'
+                ' number of rows. Else the row, by columns.'
             )
         ),
     ]
-    """`export`: `organisation`, `user`, `at`; `end`: `records`, lines between; else a row by columns."""
+    """For `export`: `organisation`, `user`, `at`. For `end`: `records`, the number of rows. Else the row, by columns."""
 
 
 class Extras(Model):
@@ -1650,10 +1664,10 @@ class MessagePart(Model):
     A part of a message, as the AI SDK's clients send it. An answer's parts are accepted; only texts are read.
     """
 
-    mediaType: Annotated[str | None, Field(description='Of a part of type file.')] = (
-        None
-    )
-    """Of a part of type file."""
+    mediaType: Annotated[
+        str | None, Field(description='For a part of type `file`.')
+    ] = None
+    """For a part of type `file`."""
 
     text: str | None = None
     type: str
@@ -1661,11 +1675,11 @@ class MessagePart(Model):
         str | None,
         Field(
             description=(
-                'Of a part of type file: `https://…`, or `data:image/png;base64,…`.'
+                'For a part of type `file`: `https://…`, or `data:image/png;base64,…`.'
             )
         ),
     ] = None
-    """Of a part of type file: `https://…`, or `data:image/png;base64,…`."""
+    """For a part of type `file`: `https://…`, or `data:image/png;base64,…`."""
 
 
 class MessageStop(Model):
@@ -1693,9 +1707,9 @@ class ModelEntry(Model):
     """
 
     created_at: Annotated[
-        AwareDatetime, Field(description='1970 of those that come with Citewire.')
+        AwareDatetime, Field(description='1970 for built-in profiles.')
     ]
-    """1970 of those that come with Citewire."""
+    """1970 for built-in profiles."""
 
     display_name: str
     id: str
@@ -1737,7 +1751,7 @@ class NamedTool(Model):
 
 class NewApiKey(Model):
     """
-    A key that was just created or rotated; its text is shown only once.
+    A key that was just created or rotated; its secret is shown only once.
     """
 
     created_at: AwareDatetime
@@ -1773,10 +1787,12 @@ class NewApiKey(Model):
     previous_until: Annotated[
         AwareDatetime | None,
         Field(
-            description='Time until which the text from before the last rotation works.'
+            description=(
+                'Time until which the secret from before the last rotation works.'
+            )
         ),
     ]
-    """Time until which the text from before the last rotation works."""
+    """Time until which the secret from before the last rotation works."""
 
     revoked_at: AwareDatetime | None
     scopes: list[Literal['read', 'chat', 'write', 'admin'] | str]
@@ -1839,13 +1855,13 @@ class Operation(Model):
         dict[str, Any] | None,
         Field(
             description=(
-                'Of `create` and `replace`: the body of `POST /v1/documents`; with'
-                ' `file_name`, a small file whose `content` is base64. Of `update`: the'
-                ' body of `PATCH /v1/documents/{document_id}`.'
+                'For `create` and `replace`: the body of `POST /v1/documents`; with'
+                ' `file_name`, a small file whose `content` is base64. For `update`:'
+                ' the body of `PATCH /v1/documents/{document_id}`.'
             )
         ),
     ] = None
-    """Of `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose `content` is base64. Of `update`: the body of `PATCH /v1/documents/{document_id}`."""
+    """For `create` and `replace`: the body of `POST /v1/documents`; with `file_name`, a small file whose `content` is base64. For `update`: the body of `PATCH /v1/documents/{document_id}`."""
 
     id: Annotated[int | None, Field(description='The document; not for `create`.')] = (
         None
@@ -2023,9 +2039,9 @@ class Problem(Model):
 
     detail: str
     error: Annotated[
-        OpenAiError | None, Field(description="On the routes of OpenAI's clients.")
+        OpenAiError | None, Field(description="Only on routes for OpenAI's clients.")
     ] = None
-    """On the routes of OpenAI's clients."""
+    """Only on routes for OpenAI's clients."""
 
     errors: list[FieldError]
     left_usd: float | None = None
@@ -2048,15 +2064,17 @@ class Problem(Model):
     ] = None
     """For provider errors: the provider, with its `model`."""
 
-    quota: Annotated[int | None, Field(description='What it allows.')] = None
-    """What it allows."""
+    quota: Annotated[int | None, Field(description='What the limit allows.')] = None
+    """What the limit allows."""
 
     reason: Annotated[str, Field(description='A stable code in upper case.')]
     """A stable code in upper case."""
 
     request_id: str
-    resets_at: Annotated[str | None, Field(description='When it begins anew.')] = None
-    """When it begins anew."""
+    resets_at: Annotated[
+        str | None, Field(description="When the budget's next period begins.")
+    ] = None
+    """When the budget's next period begins."""
 
     scope: Annotated[
         str | None, Field(description='For `SCOPE_MISSING`: the required scope.')
@@ -2084,9 +2102,10 @@ class Problem(Model):
     """For `STORAGE_FULL`: stored bytes."""
 
     window_seconds: Annotated[
-        int | None, Field(description='The period; absent: at every moment.')
+        int | None,
+        Field(description='The period; absent: the limit applies at any time.'),
     ] = None
-    """The period; absent: at every moment."""
+    """The period; absent: the limit applies at any time."""
 
 
 class ProfileHistory(Model):
@@ -2218,9 +2237,10 @@ class ProfileInfo(Model):
 
     rerank_candidates: int | None
     rerank_keep: Annotated[
-        int | None, Field(description='Maximum results after it; null is `top_k`.')
+        int | None,
+        Field(description='Maximum results after reranking; null means `top_k`.'),
     ]
-    """Maximum results after it; null is `top_k`."""
+    """Maximum results after reranking; null means `top_k`."""
 
     rerank_seconds: Annotated[
         float | None, Field(description="null: the operator's setting.")
@@ -2286,12 +2306,12 @@ class ProfileOptions(Model):
         bool | None,
         Field(
             description=(
-                'Narrows the search to the tags, category, kind and dates of saving'
-                ' named in a question.'
+                'Narrows the search to the tags, category, kind and saving dates that a'
+                ' question names.'
             )
         ),
     ] = None
-    """Narrows the search to the tags, category, kind and dates of saving named in a question."""
+    """Narrows the search to the tags, category, kind and saving dates that a question names."""
 
     empty_selection: Annotated[
         Literal['nothing', 'absent'] | str | None,
@@ -2389,12 +2409,12 @@ class ProfileOptions(Model):
         str | None,
         Field(
             description=(
-                "What an answer is where the passages don't answer: exactly this line,"
-                " in strict profiles."
+                "In strict profiles, the exact answer if the passages don't answer the"
+                " question."
             )
         ),
     ] = None
-    """What an answer is where the passages don't answer: exactly this line, in strict profiles."""
+    """In strict profiles, the exact answer if the passages don't answer the question."""
 
     on_empty: Annotated[
         Literal['model', 'sentence'] | str | None,
@@ -2440,9 +2460,13 @@ class ProfileOptions(Model):
 
     rerank_keep: Annotated[
         int | None,
-        Field(description="Maximum kept; absent: the profile's, or `top_k`."),
+        Field(
+            description=(
+                "Maximum results after reranking; absent: the profile's, or `top_k`."
+            )
+        ),
     ] = None
-    """Maximum kept; absent: the profile's, or `top_k`."""
+    """Maximum results after reranking; absent: the profile's, or `top_k`."""
 
     rerank_seconds: Annotated[
         float | None,
@@ -2463,9 +2487,10 @@ class ProfileOptions(Model):
     """The documents searched: the organisation's, or the caller's own."""
 
     speculate: Annotated[
-        bool | None, Field(description='Starts the answer before that decision.')
+        bool | None,
+        Field(description='Starts the answer before the decision of `decide`.'),
     ] = None
-    """Starts the answer before that decision."""
+    """Starts the answer before the decision of `decide`."""
 
     strategy: Annotated[
         Literal['semantic', 'library'] | str | None,
@@ -2601,8 +2626,8 @@ class RerankResult(Model):
     ] = None
     """With `return_documents`."""
 
-    index: Annotated[int, Field(description='Of the text in the request.')]
-    """Of the text in the request."""
+    index: Annotated[int, Field(description="The text's index in the request.")]
+    """The text's index in the request."""
 
     relevance_score: float
 
@@ -2742,9 +2767,9 @@ class RotationBody(Model):
     """When it stops working (RFC 3339); absent: never."""
 
     overlap_seconds: Annotated[
-        int | None, Field(description="How long the key's previous text still works.")
+        int | None, Field(description="How long the key's previous secret still works.")
     ] = None
-    """How long the key's previous text still works."""
+    """How long the key's previous secret still works."""
 
 
 class RunCancelled(Model):
@@ -2757,12 +2782,12 @@ class RunCancelled(Model):
         Literal['running', 'done', 'cancelled', 'failed'] | str,
         Field(
             description=(
-                'The state before cancelling: a `running` one stops now, others had'
-                ' ended.'
+                'The state before cancelling: a `running` run stops now; others had'
+                ' already ended.'
             )
         ),
     ]
-    """The state before cancelling: a `running` one stops now, others had ended."""
+    """The state before cancelling: a `running` run stops now; others had already ended."""
 
 
 class SearchBody(Model):
@@ -2840,12 +2865,12 @@ class SearchBody(Model):
         bool | None,
         Field(
             description=(
-                'Keeps near-duplicates of better results, which are otherwise left out'
-                ' and listed there.'
+                'Keeps near-duplicates of better results; otherwise they are left out'
+                ' and listed in `duplicate_chunk_ids`.'
             )
         ),
     ] = None
-    """Keeps near-duplicates of better results, which are otherwise left out and listed there."""
+    """Keeps near-duplicates of better results; otherwise they are left out and listed in `duplicate_chunk_ids`."""
 
     max_per_document: Annotated[
         int | None,
@@ -2883,12 +2908,12 @@ class SearchBody(Model):
         float | None,
         Field(
             description=(
-                'How long that may take; what it had no time for follows in the order'
-                ' of the search. Absent means what the operator set, 3 unless changed.'
+                "Time limit for reranking; results that it doesn't reach follow in the"
+                " order of the search. Absent: the operator's setting, 3 by default."
             )
         ),
     ] = None
-    """How long that may take; what it had no time for follows in the order of the search. Absent means what the operator set, 3 unless changed."""
+    """Time limit for reranking; results that it doesn't reach follow in the order of the search. Absent: the operator's setting, 3 by default."""
 
     top_k: int | None = None
 
@@ -2919,9 +2944,9 @@ class SearchResult(Model):
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, if there are several.')
+        int | None, Field(description='Last row, if there are several.')
     ] = None
-    """Last line, if there are several."""
+    """Last row, if there are several."""
 
     end_seconds: float | None = None
     file_name: str
@@ -2930,19 +2955,19 @@ class SearchResult(Model):
         dict[str, Any] | None,
         Field(
             description=(
-                "The document's, with `include: [metadata]`; left out of results whose"
-                " metadata together with that of those before is over 4 MiB."
+                "The document's metadata, with `include: [metadata]`; left out of"
+                " results that would bring the total above 4 MiB."
             )
         ),
     ] = None
-    """The document's, with `include: [metadata]`; left out of results whose metadata together with that of those before is over 4 MiB."""
+    """The document's metadata, with `include: [metadata]`; left out of results that would bring the total above 4 MiB."""
 
     page_number: int | None = None
     part: Annotated[
         str | None,
-        Field(description="File within the file, such as an e-mail's attachment."),
+        Field(description="Path of an inner file, such as an e-mail's attachment."),
     ] = None
-    """File within the file, such as an e-mail's attachment."""
+    """Path of an inner file, such as an e-mail's attachment."""
 
     rank_score: Annotated[
         float,
@@ -2962,10 +2987,9 @@ class SearchResult(Model):
 
     rerank_score: float | None = None
     row_number: Annotated[
-        int | None,
-        Field(description='Line of the sheet, from 1; the first of several.'),
+        int | None, Field(description='Row of the sheet, from 1; the first of several.')
     ] = None
-    """Line of the sheet, from 1; the first of several."""
+    """Row of the sheet, from 1; the first of several."""
 
     score: Annotated[
         float | None,
@@ -3001,9 +3025,9 @@ class SearchResult(Model):
 
     tags: Annotated[
         list[str] | None,
-        Field(description="The document's, with `include: [metadata]`."),
+        Field(description="The document's tags, with `include: [metadata]`."),
     ] = None
-    """The document's, with `include: [metadata]`."""
+    """The document's tags, with `include: [metadata]`."""
 
     title: str
     url: str | None = None
@@ -3012,7 +3036,7 @@ class SearchResult(Model):
 
 class SearchUsage(Model):
     """
-    Tokens that a search spent.
+    Tokens that a search used.
     """
 
     embedding_tokens: int
@@ -3095,15 +3119,15 @@ class SpaceChoice(Model):
     """
 
     dimensions: Annotated[
-        int | None, Field(description='Absent: those that are offered.')
+        int | None, Field(description='Absent: those of the model that is offered.')
     ] = None
-    """Absent: those that are offered."""
+    """Absent: those of the model that is offered."""
 
     model: str
     revision: Annotated[
-        str | None, Field(description='Absent: the one that is offered.')
+        str | None, Field(description='Absent: that of the model that is offered.')
     ] = None
-    """Absent: the one that is offered."""
+    """Absent: that of the model that is offered."""
 
 
 SpaceRole = TypeAliasType(
@@ -3160,17 +3184,17 @@ class SpanPlace(Model):
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, if there are several.')
+        int | None, Field(description='Last row, if there are several.')
     ] = None
-    """Last line, if there are several."""
+    """Last row, if there are several."""
 
     end_seconds: float | None = None
     page_number: int | None = None
     part: Annotated[
         str | None,
-        Field(description="File within the file, such as an e-mail's attachment."),
+        Field(description="Path of an inner file, such as an e-mail's attachment."),
     ] = None
-    """File within the file, such as an e-mail's attachment."""
+    """Path of an inner file, such as an e-mail's attachment."""
 
     record_path: Annotated[
         str | None,
@@ -3183,10 +3207,9 @@ class SpanPlace(Model):
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
     row_number: Annotated[
-        int | None,
-        Field(description='Line of the sheet, from 1; the first of several.'),
+        int | None, Field(description='Row of the sheet, from 1; the first of several.')
     ] = None
-    """Line of the sheet, from 1; the first of several."""
+    """Row of the sheet, from 1; the first of several."""
 
     sheet: Annotated[
         str | None, Field(description='Name of the sheet in a workbook.')
@@ -3230,7 +3253,7 @@ Stage = TypeAliasType(
 
 class Step(Model):
     """
-    Something that was decided or left out on the way, in words that a user can read.
+    A decision or an omission during the chat, in words for users.
     """
 
     counts: dict[str, int] | None = None
@@ -3254,18 +3277,19 @@ class StepEvent(Model):
 
 class StoredUsage(Model):
     """
-    Tokens that an answer spent.
+    Tokens that an answer used.
     """
 
     cache_write_prompt_tokens: Annotated[
         int | None,
         Field(
             description=(
-                'Tokens that it wrote to its cache, if any and if it bills that.'
+                'Prompt tokens that the provider wrote to its cache, if any and if it'
+                ' bills that.'
             )
         ),
     ] = None
-    """Tokens that it wrote to its cache, if any and if it bills that."""
+    """Prompt tokens that the provider wrote to its cache, if any and if it bills that."""
 
     cached_prompt_tokens: Annotated[
         int | None,
@@ -3285,9 +3309,13 @@ class StoredUsage(Model):
     embedding_tokens: int
     estimated: Annotated[
         Literal[True] | None,
-        Field(description='Only if the answer was cut off, so that nobody counted.'),
+        Field(
+            description=(
+                'Only if the answer was cut off, so that the counts are estimates.'
+            )
+        ),
     ] = None
-    """Only if the answer was cut off, so that nobody counted."""
+    """Only if the answer was cut off, so that the counts are estimates."""
 
     path: Annotated[
         str | None,
@@ -3338,12 +3366,12 @@ class SwitchBody(Model):
         bool | None,
         Field(
             description=(
-                'Also to a space that lacks vectors: searches miss those documents'
-                ' until it has them.'
+                "Switches even to a space that lacks vectors; searches then miss"
+                " documents that aren't embedded."
             )
         ),
     ] = None
-    """Also to a space that lacks vectors: searches miss those documents until it has them."""
+    """Switches even to a space that lacks vectors; searches then miss documents that aren't embedded."""
 
     space: SpaceChoice
 
@@ -3376,13 +3404,16 @@ class TableAnswerRow(Model):
     A row of an answer.
     """
 
-    row_count: Annotated[int, Field(description='How many there are.')]
-    """How many there are."""
+    row_count: Annotated[
+        int, Field(description='Number of rows from which it was computed.')
+    ]
+    """Number of rows from which it was computed."""
 
     row_numbers: Annotated[
-        list[int], Field(description='Lines that it comes from, at most the first 100.')
+        list[int],
+        Field(description='Rows from which it was computed, at most the first 100.'),
     ]
-    """Lines that it comes from, at most the first 100."""
+    """Rows from which it was computed, at most the first 100."""
 
     values: Annotated[
         list[str | None],
@@ -3401,8 +3432,8 @@ class TableColumn(Model):
     currency: Annotated[str | None, Field(description='As the table writes it.')] = None
     """As the table writes it."""
 
-    name: Annotated[str, Field(description='In the header, or the aggregate.')]
-    """In the header, or the aggregate."""
+    name: Annotated[str, Field(description='Its name in the header, or the aggregate.')]
+    """Its name in the header, or the aggregate."""
 
     type: Annotated[
         Literal['text', 'number', 'percent', 'currency', 'date', 'boolean', 'unspecified'] | str,
@@ -3416,21 +3447,19 @@ class TableFilterBody(Model):
     A condition on a column.
     """
 
-    column: Annotated[
-        str, Field(description='Its name in the header, whatever the case.')
-    ]
-    """Its name in the header, whatever the case."""
+    column: Annotated[str, Field(description='Its name in the header, ignoring case.')]
+    """Its name in the header, ignoring case."""
 
     op: Annotated[
         Literal['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in', 'contains', 'empty', 'filled'] | str,
         Field(
             description=(
-                "Texts are equal in any case, and aren't greater or less. `ne` holds"
-                " for empty cells too."
+                "Texts are compared ignoring case, and can't be greater or less. `ne`"
+                " also holds for empty cells."
             )
         ),
     ]
-    """Texts are equal in any case, and aren't greater or less. `ne` holds for empty cells too."""
+    """Texts are compared ignoring case, and can't be greater or less. `ne` also holds for empty cells."""
 
     part: Annotated[
         Literal['year', 'quarter', 'month', 'day', 'year_month'] | str | None,
@@ -3442,12 +3471,13 @@ class TableFilterBody(Model):
         list[str | bool | int | float] | None,
         Field(
             description=(
-                'One, for `in` up to 500, for `empty` and `filled` none. A date is like'
-                ' `2026-03-31`, and means the whole day; a percentage `0.15` or `15%`.'
+                'One value; up to 500 for `in`, none for `empty` and `filled`. A date'
+                ' like `2026-03-31` means the whole day; a percentage is `0.15` or'
+                ' `15%`.'
             )
         ),
     ] = None
-    """One, for `in` up to 500, for `empty` and `filled` none. A date is like `2026-03-31`, and means the whole day; a percentage `0.15` or `15%`."""
+    """One value; up to 500 for `in`, none for `empty` and `filled`. A date like `2026-03-31` means the whole day; a percentage is `0.15` or `15%`."""
 
 
 class TableGroupBody(Model):
@@ -3455,10 +3485,8 @@ class TableGroupBody(Model):
     Groupings of the rows.
     """
 
-    column: Annotated[
-        str, Field(description='Its name in the header, whatever the case.')
-    ]
-    """Its name in the header, whatever the case."""
+    column: Annotated[str, Field(description='Its name in the header, ignoring case.')]
+    """Its name in the header, ignoring case."""
 
     part: Annotated[
         Literal['year', 'quarter', 'month', 'day', 'year_month'] | str | None,
@@ -3500,24 +3528,26 @@ class TableQueryBody(Model):
 
     filters: Annotated[
         list[TableFilterBody] | None,
-        Field(description='Conditions that all must hold.'),
+        Field(description='Conditions, all of which must hold.'),
     ] = None
-    """Conditions that all must hold."""
+    """Conditions, all of which must hold."""
 
     group_by: list[TableGroupBody] | None = None
     header_row: Annotated[
         int | None,
         Field(
             description=(
-                'Line of the header; needed only if several tables of a sheet have the'
+                'Row of the header; needed only if several tables of a sheet have the'
                 ' columns.'
             )
         ),
     ] = None
-    """Line of the header; needed only if several tables of a sheet have the columns."""
+    """Row of the header; needed only if several tables of a sheet have the columns."""
 
-    limit: Annotated[int | None, Field(description='Most rows of the answer.')] = None
-    """Most rows of the answer."""
+    limit: Annotated[
+        int | None, Field(description='Maximum number of rows in the answer.')
+    ] = None
+    """Maximum number of rows in the answer."""
 
     order_by: Annotated[
         list[TableOrderBody] | None,
@@ -3613,11 +3643,12 @@ class TokenUsage(Model):
         int | None,
         Field(
             description=(
-                'Tokens that it wrote to its cache, if any and if it bills that.'
+                'Prompt tokens that the provider wrote to its cache, if any and if it'
+                ' bills that.'
             )
         ),
     ] = None
-    """Tokens that it wrote to its cache, if any and if it bills that."""
+    """Prompt tokens that the provider wrote to its cache, if any and if it bills that."""
 
     cached_prompt_tokens: Annotated[
         int | None,
@@ -3681,9 +3712,9 @@ class ToolChoiceParam(Model):
 
     disable_parallel_tool_use: bool | None = None
     name: Annotated[
-        str | None, Field(description='Of type `tool`: the one that is to be called.')
+        str | None, Field(description='For type `tool`: the tool to call.')
     ] = None
-    """Of type `tool`: the one that is to be called."""
+    """For type `tool`: the tool to call."""
 
     type: Literal['auto', 'any', 'tool', 'none'] | str
 
@@ -3703,8 +3734,10 @@ class ToolUseBlock(Model):
     """
 
     id: str
-    input: Annotated[dict[str, Any], Field(description='Empty where the block begins.')]
-    """Empty where the block begins."""
+    input: Annotated[
+        dict[str, Any], Field(description='Empty at the start of the block.')
+    ]
+    """Empty at the start of the block."""
 
     name: str
     type: Literal['tool_use']
@@ -3712,7 +3745,7 @@ class ToolUseBlock(Model):
 
 class ToolUseParam(Model):
     """
-    A call of a tool, as an answer made it.
+    A tool call from an earlier answer.
     """
 
     cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
@@ -4111,11 +4144,11 @@ class VerifiedCitation(Model):
         int,
         Field(
             description=(
-                '0, like version and chunk, for a passage that the request brought.'
+                '0, like the version and the chunk, for a passage from the request.'
             )
         ),
     ]
-    """0, like version and chunk, for a passage that the request brought."""
+    """0, like the version and the chunk, for a passage from the request."""
 
     document_start: Annotated[
         int | None,
@@ -4125,9 +4158,9 @@ class VerifiedCitation(Model):
 
     end_line: int | None = None
     end_row_number: Annotated[
-        int | None, Field(description='Last line, if there are several.')
+        int | None, Field(description='Last row, if there are several.')
     ] = None
-    """Last line, if there are several."""
+    """Last row, if there are several."""
 
     end_seconds: float | None = None
     index: Annotated[int, Field(description="The citation's number.")]
@@ -4147,9 +4180,9 @@ class VerifiedCitation(Model):
     page_number: int | None = None
     part: Annotated[
         str | None,
-        Field(description="File within the file, such as an e-mail's attachment."),
+        Field(description="Path of an inner file, such as an e-mail's attachment."),
     ] = None
-    """File within the file, such as an e-mail's attachment."""
+    """Path of an inner file, such as an e-mail's attachment."""
 
     pointer: Annotated[
         str | None, Field(description='In a JSON answer: JSON pointer of the value.')
@@ -4160,12 +4193,12 @@ class VerifiedCitation(Model):
         str,
         Field(
             description=(
-                'Text from the passage; empty if nothing in it is close, or if it was'
-                ' computed.'
+                'Text from the passage; empty if nothing in the passage is close, or if'
+                ' the passage was computed.'
             )
         ),
     ]
-    """Text from the passage; empty if nothing in it is close, or if it was computed."""
+    """Text from the passage; empty if nothing in the passage is close, or if the passage was computed."""
 
     quote_end: int
     quote_start: Annotated[
@@ -4184,10 +4217,9 @@ class VerifiedCitation(Model):
     """Path of a record or value, like `orders[3].customer`; XPath in XML."""
 
     row_number: Annotated[
-        int | None,
-        Field(description='Line of the sheet, from 1; the first of several.'),
+        int | None, Field(description='Row of the sheet, from 1; the first of several.')
     ] = None
-    """Line of the sheet, from 1; the first of several."""
+    """Row of the sheet, from 1; the first of several."""
 
     sentence: AnswerSpan
     sentence_verdict: Annotated[
@@ -4249,12 +4281,12 @@ class VerifiedSentence(Model):
         str,
         Field(
             description=(
-                'Text from the passage; empty if nothing in it is close, or if it was'
-                ' computed.'
+                'Text from the passage; empty if nothing in the passage is close, or if'
+                ' the passage was computed.'
             )
         ),
     ]
-    """Text from the passage; empty if nothing in it is close, or if it was computed."""
+    """Text from the passage; empty if nothing in the passage is close, or if the passage was computed."""
 
     quote_end: int
     quote_start: Annotated[
@@ -4439,9 +4471,9 @@ class ChatAnswer(Model):
     profile: str
     provider: str | None
     refusal: Annotated[
-        str | None, Field(description='Why there is no JSON, with `response_format`.')
+        str | None, Field(description='With `response_format`: why there is no JSON.')
     ] = None
-    """Why there is no JSON, with `response_format`."""
+    """With `response_format`: why there is no JSON."""
 
     sources: list[Source] | None = None
     steps: list[Step]
@@ -4538,13 +4570,13 @@ class ChatRequest(Model):
         int | None,
         Field(
             description=(
-                'How long the run goes on without a reader, from its first frame on; 0'
-                ' stops it when its reader leaves. With more, `GET'
+                'How long the run continues without a reader after its first frame; 0'
+                ' stops it when its reader leaves. If above 0, `GET'
                 ' /v1/chat/{run_id}/events` resumes it.'
             )
         ),
     ] = None
-    """How long the run goes on without a reader, from its first frame on; 0 stops it when its reader leaves. With more, `GET /v1/chat/{run_id}/events` resumes it."""
+    """How long the run continues without a reader after its first frame; 0 stops it when its reader leaves. If above 0, `GET /v1/chat/{run_id}/events` resumes it."""
 
     id: Annotated[
         Any | None,
@@ -4572,12 +4604,12 @@ class ChatRequest(Model):
         bool | None,
         Field(
             description=(
-                'True keeps the chat as a conversation, where the profile leaves that'
-                ' to the request; false keeps none.'
+                "True stores the chat as a conversation, if the profile leaves that to"
+                " the request; false doesn't."
             )
         ),
     ] = None
-    """True keeps the chat as a conversation, where the profile leaves that to the request; false keeps none."""
+    """True stores the chat as a conversation, if the profile leaves that to the request; false doesn't."""
 
     messageId: Annotated[
         Any | None, Field(description="From the AI SDK's clients; ignored.")
@@ -4588,12 +4620,12 @@ class ChatRequest(Model):
         list[ChatMessage] | None,
         Field(
             description=(
-                "The conversation, oldest first; the user's last one is the question,"
-                " which what tools gave back may follow."
+                'The conversation, oldest first. The last user message is the question;'
+                ' only tool calls and their results may follow it.'
             )
         ),
     ] = None
-    """The conversation, oldest first; the user's last one is the question, which what tools gave back may follow."""
+    """The conversation, oldest first. The last user message is the question; only tool calls and their results may follow it."""
 
     min_score: Annotated[
         float | None, Field(description='Lowest cosine similarity of a chunk.')
@@ -4691,9 +4723,9 @@ class Enrichment(Model):
     error: EnrichmentProblem | None = None
     fields: Annotated[
         list[Literal['summary', 'entity_type', 'category', 'tags'] | str],
-        Field(description='Fields whose value it wrote and nobody has changed since.'),
+        Field(description='Fields that it filled in and nobody has changed since.'),
     ]
-    """Fields whose value it wrote and nobody has changed since."""
+    """Fields that it filled in and nobody has changed since."""
 
     source: Literal['model', 'rules'] | str | None
     state: Annotated[
@@ -4733,7 +4765,7 @@ class FallbackInfo(Model):
 
 class IngestProgress(Model):
     """
-    How far a worker is with a document's latest version.
+    How far a worker has got with a document's latest version.
     """
 
     done: Annotated[
@@ -4978,7 +5010,7 @@ class SearchResultLocation(Model):
 
 class SearchResultParam(Model):
     """
-    A search result of the caller's own: each of its texts is a passage of the answer.
+    A search result from the request: each of its texts is a passage for the answer.
     """
 
     cache_control: Annotated[Any | None, Field(description='Ignored.')] = None
@@ -4986,24 +5018,20 @@ class SearchResultParam(Model):
 
     citations: Annotated[
         CitationsParam | None,
-        Field(description='Absent: cited, as every passage is here.'),
+        Field(description='Absent: it is cited, like every passage.'),
     ] = None
-    """Absent: cited, as every passage is here."""
+    """Absent: it is cited, like every passage."""
 
     content: Annotated[
         list[TextParam],
-        Field(
-            description=(
-                'A citation names the texts that it is from by their place here.'
-            )
-        ),
+        Field(description='Citations refer to these texts by their position.'),
     ]
-    """A citation names the texts that it is from by their place here."""
+    """Citations refer to these texts by their position."""
 
     source: Annotated[
-        str, Field(description='Where it is from; citations say it again.')
+        str, Field(description='Where the result comes from; citations repeat it.')
     ]
-    """Where it is from; citations say it again."""
+    """Where the result comes from; citations repeat it."""
 
     title: str
     type: Literal['search_result']
@@ -5033,13 +5061,13 @@ class SearchResults(Model):
         float | None,
         Field(
             description=(
-                "By how much the results have more to do with the query than off-topic"
-                " ones, in standard deviations; `off_topic` is true below 0. Absent in"
-                " `lexical`, and where it can't be told."
+                "How much more closely the results are related to the query than"
+                " off-topic ones would be, in standard deviations; `off_topic` is true"
+                " below 0. Absent in `lexical`, and if it can't be determined."
             )
         ),
     ] = None
-    """By how much the results have more to do with the query than off-topic ones, in standard deviations; `off_topic` is true below 0. Absent in `lexical`, and where it can't be told."""
+    """How much more closely the results are related to the query than off-topic ones would be, in standard deviations; `off_topic` is true below 0. Absent in `lexical`, and if it can't be determined."""
 
     usage: SearchUsage
 
@@ -5054,9 +5082,9 @@ class Space(Model):
     chunks_with_vectors: int
     dimensions: int
     given_up: Annotated[
-        int, Field(description='Documents whose embedding failed for good.')
+        int, Field(description='Documents whose embedding failed permanently.')
     ]
-    """Documents whose embedding failed for good."""
+    """Documents whose embedding failed permanently."""
 
     items: Annotated[int, Field(description='Documents with a live version.')]
     """Documents with a live version."""
@@ -5144,11 +5172,11 @@ class StoredAnswer(Model):
         Field(
             description=(
                 'Only if `content` is a note in place of the answer: it was written'
-                ' from a document that the caller may not see, or that is gone.'
+                ' from a document that the caller may not see, or that was deleted.'
             )
         ),
     ] = None
-    """Only if `content` is a note in place of the answer: it was written from a document that the caller may not see, or that is gone."""
+    """Only if `content` is a note in place of the answer: it was written from a document that the caller may not see, or that was deleted."""
 
 
 class TableAnswer(Model):
@@ -5159,9 +5187,9 @@ class TableAnswer(Model):
     columns: list[TableColumn]
     excluded_rows: Annotated[
         list[int],
-        Field(description='Lines left out as totals or notes, at most the first 100.'),
+        Field(description='Rows left out as totals or notes, at most the first 100.'),
     ]
-    """Lines left out as totals or notes, at most the first 100."""
+    """Rows left out as totals or notes, at most the first 100."""
 
     header_row: int
     last_row: int
@@ -5172,17 +5200,20 @@ class TableAnswer(Model):
     """Absent if the format has no sheets."""
 
     skipped_rows: Annotated[
-        list[int], Field(description='Lines of the first 100 of these.')
+        list[int], Field(description='The rows of these values, at most the first 100.')
     ]
-    """Lines of the first 100 of these."""
+    """The rows of these values, at most the first 100."""
 
     skipped_values: Annotated[
         int,
         Field(
-            description="Values that aren't of their column's type, and count as empty."
+            description=(
+                "Number of values that don't have their column's type and so count as"
+                " empty."
+            )
         ),
     ]
-    """Values that aren't of their column's type, and count as empty."""
+    """Number of values that don't have their column's type and so count as empty."""
 
     total_rows: Annotated[int, Field(description='Number of rows without the limit.')]
     """Number of rows without the limit."""
@@ -5287,9 +5318,9 @@ class Verification(Model):
     """Numbers of the passages that markers refer to."""
 
     invalid_markers: Annotated[
-        int, Field(description="Markers whose number isn't a passage's.")
+        int, Field(description='Number of markers that refer to no passage.')
     ]
-    """Markers whose number isn't a passage's."""
+    """Number of markers that refer to no passage."""
 
     uncited: Annotated[
         list[UncitedSentence],
@@ -5418,12 +5449,12 @@ class Document(Model):
         list[str] | None,
         Field(
             description=(
-                'Subjects who alone may read it, of those who may read its collection;'
-                ' empty: all of them.'
+                'Of those who may read its collection, only these subjects may read it;'
+                ' empty means all of them.'
             )
         ),
     ] = None
-    """Subjects who alone may read it, of those who may read its collection; empty: all of them."""
+    """Of those who may read its collection, only these subjects may read it; empty means all of them."""
 
     sha256: str
     size_bytes: int
@@ -5435,9 +5466,10 @@ class Document(Model):
     updated_at: AwareDatetime | None = None
     url: str | None = None
     valid_from: Annotated[
-        AwareDatetime | None, Field(description="Before, it isn't found.")
+        AwareDatetime | None,
+        Field(description="Start of its validity; it isn't found before then."),
     ] = None
-    """Before, it isn't found."""
+    """Start of its validity; it isn't found before then."""
 
     valid_until: Annotated[
         AwareDatetime | None, Field(description='End of its validity.')
@@ -5488,8 +5520,10 @@ class FeedbackEntry(Model):
     conversation_id: UUID
     profile: str
     question: str
-    user: Annotated[str, Field(description='Who asked, and rated it.')]
-    """Who asked, and rated it."""
+    user: Annotated[
+        str, Field(description='The user who asked the question and rated the answer.')
+    ]
+    """The user who asked the question and rated the answer."""
 
 
 class FeedbackList(Model):
@@ -5524,7 +5558,7 @@ class MessageEvent2(Model):
 
 class MessageParam(Model):
     """
-    A message of the conversation. An answer may be sent back with all that it came with.
+    A message of the conversation. An answer may be sent back with all its fields.
     """
 
     content: str | list[TextParam | SearchResultParam | ToolUseParam | ToolResultParam]
@@ -5649,8 +5683,8 @@ class CountRequest(Model):
 
     citewire: Extras | None = None
     container: Any | None = None
-    max_tokens: Annotated[int | None, Field(description='Changes no count.')] = None
-    """Changes no count."""
+    max_tokens: Annotated[int | None, Field(description='Ignored.')] = None
+    """Ignored."""
 
     mcp_servers: Any | None = None
     messages: Annotated[list[MessageParam], Field(description='Oldest first.')]

@@ -115,8 +115,8 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request, context):
-        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
-        cost.
+        """Verifies an answer written by any system, with the same verdicts, quotes and offsets as Generate. Calls no model and
+        costs nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,7 +158,7 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SuggestQuestions(self, request, context):
-        """Suggests questions that the passages answer, by a model or else from the passages' topics.
+        """Suggests questions that the passages answer: a model writes them, or else rules build them from the passages' topics.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class CorpusServiceStub:
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched.
     """
 
     def __init__(self, channel):
@@ -179,7 +179,7 @@ class CorpusServiceStub:
 
 
 class CorpusServiceServicer:
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched.
     """
 
     def UploadDocument(self, request_iterator, context):
@@ -241,32 +241,33 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseOldDocuments(self, request, context):
-        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
-        until it is done.
-        PERMISSION_DENIED unless the caller is owner or admin.
+        """Erases some of the organisation's documents that are old enough, counted from their last version or their end of
+        validity; call it again until it is done. PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportUser(self, request, context):
-        """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
-        PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
+        """Streams every row that names a user: documents with their versions and jobs, counts of stored bytes, and grants, but no
+        text and no originals. PERMISSION_DENIED unless the user is the caller, or the caller is owner or admin; callers get
+        only what they may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RetryDocument(self, request, context):
-        """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
-        WRONG_STATE, if neither has failed.
+        """Ingests a failed version again, or repeats a failed enrichment of a ready one. FAILED_PRECONDITION, reason WRONG_STATE,
+        if neither has failed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchDocument(self, request, context):
-        """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first.
+        """Streams progress, starting with the current state, until the latest version is ready or failed, or the document is
+        deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -288,25 +289,26 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTables(self, request, context):
-        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
-        RESOURCE_EXHAUSTED as in QueryTable.
+        """Lists the tables of a version: those in workbooks (XLSX, XLS, ODS), CSV, TSV, HTML, Markdown, DOCX and ODT.
+        FAILED_PRECONDITION and RESOURCE_EXHAUSTED as in QueryTable.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def QueryTable(self, request, context):
-        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
-        large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+        """Computes an exact result from one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, for example because the
+        table is too large, has formulas without values, or the server was installed without the extra `tables`;
+        RESOURCE_EXHAUSTED if too many queries are running.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AnswerFromTables(self, request, context):
-        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
-        model is called.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents.
+        Calls no model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -362,14 +364,14 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PrepareSpace(self, request, context):
-        """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin.
+        """Starts filling another space beside the live one. PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchSpace(self, request, context):
-        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live space is still served.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -542,7 +544,7 @@ def add_CorpusServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CorpusService:
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched.
     """
 
     @staticmethod

@@ -19,7 +19,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CorpusServiceStub:
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched."""
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched."""
 
     def __init__(self, channel: aio.Channel) -> None: ...
     UploadDocument: aio.StreamUnaryMultiCallable[corpus_pb2.UploadDocumentRequest, corpus_pb2.UploadDocumentResponse]
@@ -43,20 +43,22 @@ class CorpusServiceStub:
     unless the caller is owner or admin, and owner to erase the organisation.
     """
     EraseOldDocuments: aio.UnaryUnaryMultiCallable[corpus_pb2.EraseOldDocumentsRequest, corpus_pb2.EraseOldDocumentsResponse]
-    """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
-    until it is done.
-    PERMISSION_DENIED unless the caller is owner or admin.
+    """Erases some of the organisation's documents that are old enough, counted from their last version or their end of
+    validity; call it again until it is done. PERMISSION_DENIED unless the caller is owner or admin.
     """
     ExportUser: aio.UnaryStreamMultiCallable[corpus_pb2.ExportUserRequest, corpus_pb2.ExportUserResponse]
-    """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
-    PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
+    """Streams every row that names a user: documents with their versions and jobs, counts of stored bytes, and grants, but no
+    text and no originals. PERMISSION_DENIED unless the user is the caller, or the caller is owner or admin; callers get
+    only what they may see.
     """
     RetryDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse]
-    """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
-    WRONG_STATE, if neither has failed.
+    """Ingests a failed version again, or repeats a failed enrichment of a ready one. FAILED_PRECONDITION, reason WRONG_STATE,
+    if neither has failed.
     """
     WatchDocument: aio.UnaryStreamMultiCallable[corpus_pb2.WatchDocumentRequest, corpus_pb2.WatchDocumentResponse]
-    """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first."""
+    """Streams progress, starting with the current state, until the latest version is ready or failed, or the document is
+    deleted.
+    """
     DownloadDocument: aio.UnaryStreamMultiCallable[corpus_pb2.DownloadDocumentRequest, corpus_pb2.DownloadDocumentResponse]
     """Streams a version's original bytes: header first."""
     LocateSpan: aio.UnaryUnaryMultiCallable[corpus_pb2.LocateSpanRequest, corpus_pb2.LocateSpanResponse]
@@ -64,17 +66,18 @@ class CorpusServiceStub:
     version isn't ready.
     """
     ListTables: aio.UnaryUnaryMultiCallable[table_pb2.ListTablesRequest, table_pb2.ListTablesResponse]
-    """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
-    RESOURCE_EXHAUSTED as in QueryTable.
+    """Lists the tables of a version: those in workbooks (XLSX, XLS, ODS), CSV, TSV, HTML, Markdown, DOCX and ODT.
+    FAILED_PRECONDITION and RESOURCE_EXHAUSTED as in QueryTable.
     """
     QueryTable: aio.UnaryUnaryMultiCallable[table_pb2.QueryTableRequest, table_pb2.QueryTableResponse]
-    """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
-    fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
-    large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+    """Computes an exact result from one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+    fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, for example because the
+    table is too large, has formulas without values, or the server was installed without the extra `tables`;
+    RESOURCE_EXHAUSTED if too many queries are running.
     """
     AnswerFromTables: aio.UnaryUnaryMultiCallable[table_pb2.AnswerFromTablesRequest, table_pb2.AnswerFromTablesResponse]
-    """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
-    model is called.
+    """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents.
+    Calls no model.
     """
     ListCollections: aio.UnaryUnaryMultiCallable[corpus_pb2.ListCollectionsRequest, corpus_pb2.ListCollectionsResponse]
     """Lists collections by name, page by page."""
@@ -91,9 +94,9 @@ class CorpusServiceStub:
     ListSpaces: aio.UnaryUnaryMultiCallable[corpus_pb2.ListSpacesRequest, corpus_pb2.ListSpacesResponse]
     """Lists embedding spaces and how far each is filled for the caller's organisation."""
     PrepareSpace: aio.UnaryUnaryMultiCallable[corpus_pb2.PrepareSpaceRequest, corpus_pb2.PrepareSpaceResponse]
-    """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
+    """Starts filling another space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
     SwitchSpace: aio.UnaryUnaryMultiCallable[corpus_pb2.SwitchSpaceRequest, corpus_pb2.SwitchSpaceResponse]
-    """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
+    """Makes a filled space the live one, or switches back to the previous one; the formerly live space is still served.
     PERMISSION_DENIED unless the caller is owner or admin.
     """
     SetCalibration: aio.UnaryUnaryMultiCallable[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse]
@@ -102,7 +105,7 @@ class CorpusServiceStub:
     """Returns how many bytes the caller and its organisation have stored, and their limits."""
 
 class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched."""
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched."""
 
     @abc_1.abstractmethod
     def UploadDocument(
@@ -178,9 +181,8 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.EraseOldDocumentsRequest,
         context: aio.ServicerContext[corpus_pb2.EraseOldDocumentsRequest, corpus_pb2.EraseOldDocumentsResponse],
     ) -> abc.Awaitable[corpus_pb2.EraseOldDocumentsResponse]:
-        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
-        until it is done.
-        PERMISSION_DENIED unless the caller is owner or admin.
+        """Erases some of the organisation's documents that are old enough, counted from their last version or their end of
+        validity; call it again until it is done. PERMISSION_DENIED unless the caller is owner or admin.
         """
 
     @abc_1.abstractmethod
@@ -189,8 +191,9 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.ExportUserRequest,
         context: aio.ServicerContext[corpus_pb2.ExportUserRequest, corpus_pb2.ExportUserResponse],
     ) -> abc.AsyncIterator[corpus_pb2.ExportUserResponse]:
-        """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
-        PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
+        """Streams every row that names a user: documents with their versions and jobs, counts of stored bytes, and grants, but no
+        text and no originals. PERMISSION_DENIED unless the user is the caller, or the caller is owner or admin; callers get
+        only what they may see.
         """
 
     @abc_1.abstractmethod
@@ -199,8 +202,8 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.RetryDocumentRequest,
         context: aio.ServicerContext[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse],
     ) -> abc.Awaitable[corpus_pb2.RetryDocumentResponse]:
-        """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
-        WRONG_STATE, if neither has failed.
+        """Ingests a failed version again, or repeats a failed enrichment of a ready one. FAILED_PRECONDITION, reason WRONG_STATE,
+        if neither has failed.
         """
 
     @abc_1.abstractmethod
@@ -209,7 +212,9 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.WatchDocumentRequest,
         context: aio.ServicerContext[corpus_pb2.WatchDocumentRequest, corpus_pb2.WatchDocumentResponse],
     ) -> abc.AsyncIterator[corpus_pb2.WatchDocumentResponse]:
-        """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first."""
+        """Streams progress, starting with the current state, until the latest version is ready or failed, or the document is
+        deleted.
+        """
 
     @abc_1.abstractmethod
     def DownloadDocument(
@@ -235,8 +240,8 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: table_pb2.ListTablesRequest,
         context: aio.ServicerContext[table_pb2.ListTablesRequest, table_pb2.ListTablesResponse],
     ) -> abc.Awaitable[table_pb2.ListTablesResponse]:
-        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
-        RESOURCE_EXHAUSTED as in QueryTable.
+        """Lists the tables of a version: those in workbooks (XLSX, XLS, ODS), CSV, TSV, HTML, Markdown, DOCX and ODT.
+        FAILED_PRECONDITION and RESOURCE_EXHAUSTED as in QueryTable.
         """
 
     @abc_1.abstractmethod
@@ -245,9 +250,10 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: table_pb2.QueryTableRequest,
         context: aio.ServicerContext[table_pb2.QueryTableRequest, table_pb2.QueryTableResponse],
     ) -> abc.Awaitable[table_pb2.QueryTableResponse]:
-        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
-        large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+        """Computes an exact result from one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, for example because the
+        table is too large, has formulas without values, or the server was installed without the extra `tables`;
+        RESOURCE_EXHAUSTED if too many queries are running.
         """
 
     @abc_1.abstractmethod
@@ -256,8 +262,8 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: table_pb2.AnswerFromTablesRequest,
         context: aio.ServicerContext[table_pb2.AnswerFromTablesRequest, table_pb2.AnswerFromTablesResponse],
     ) -> abc.Awaitable[table_pb2.AnswerFromTablesResponse]:
-        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
-        model is called.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents.
+        Calls no model.
         """
 
     @abc_1.abstractmethod
@@ -322,7 +328,7 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.PrepareSpaceRequest,
         context: aio.ServicerContext[corpus_pb2.PrepareSpaceRequest, corpus_pb2.PrepareSpaceResponse],
     ) -> abc.Awaitable[corpus_pb2.PrepareSpaceResponse]:
-        """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
+        """Starts filling another space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
 
     @abc_1.abstractmethod
     def SwitchSpace(
@@ -330,7 +336,7 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.SwitchSpaceRequest,
         context: aio.ServicerContext[corpus_pb2.SwitchSpaceRequest, corpus_pb2.SwitchSpaceResponse],
     ) -> abc.Awaitable[corpus_pb2.SwitchSpaceResponse]:
-        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live space is still served.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
 

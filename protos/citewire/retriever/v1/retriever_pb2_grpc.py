@@ -74,15 +74,15 @@ class RetrieverServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Search(self, request, context):
-        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
-        doesn't exist.
+        """Searches the scope. NOT_FOUND if document_ids contains ids outside the caller's scope, which the error names, or if the
+        collection doesn't exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetContext(self, request, context):
-        """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts.
+        """Streams the scope's items as long context, most recent first, as many as fit a token budget by their stored counts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

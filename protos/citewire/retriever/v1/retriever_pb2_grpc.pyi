@@ -24,11 +24,11 @@ class RetrieverServiceStub:
     Plan: aio.UnaryUnaryMultiCallable[retriever_pb2.PlanRequest, retriever_pb2.PlanResponse]
     """Chooses the context path of a question over a scope, with the reason, in one round trip."""
     Search: aio.UnaryUnaryMultiCallable[retriever_pb2.SearchRequest, retriever_pb2.SearchResponse]
-    """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
-    doesn't exist.
+    """Searches the scope. NOT_FOUND if document_ids contains ids outside the caller's scope, which the error names, or if the
+    collection doesn't exist.
     """
     GetContext: aio.UnaryStreamMultiCallable[retriever_pb2.GetContextRequest, retriever_pb2.GetContextResponse]
-    """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts."""
+    """Streams the scope's items as long context, most recent first, as many as fit a token budget by their stored counts."""
     GetChunks: aio.UnaryUnaryMultiCallable[retriever_pb2.GetChunksRequest, retriever_pb2.GetChunksResponse]
     """Gets chunks by id, including those of superseded versions while these are kept."""
     FindDocuments: aio.UnaryUnaryMultiCallable[retriever_pb2.FindDocumentsRequest, retriever_pb2.FindDocumentsResponse]
@@ -51,8 +51,8 @@ class RetrieverServiceServicer(metaclass=abc_1.ABCMeta):
         request: retriever_pb2.SearchRequest,
         context: aio.ServicerContext[retriever_pb2.SearchRequest, retriever_pb2.SearchResponse],
     ) -> abc.Awaitable[retriever_pb2.SearchResponse]:
-        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
-        doesn't exist.
+        """Searches the scope. NOT_FOUND if document_ids contains ids outside the caller's scope, which the error names, or if the
+        collection doesn't exist.
         """
 
     @abc_1.abstractmethod
@@ -61,7 +61,7 @@ class RetrieverServiceServicer(metaclass=abc_1.ABCMeta):
         request: retriever_pb2.GetContextRequest,
         context: aio.ServicerContext[retriever_pb2.GetContextRequest, retriever_pb2.GetContextResponse],
     ) -> abc.AsyncIterator[retriever_pb2.GetContextResponse]:
-        """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts."""
+        """Streams the scope's items as long context, most recent first, as many as fit a token budget by their stored counts."""
 
     @abc_1.abstractmethod
     def GetChunks(

@@ -293,7 +293,7 @@ class AsyncOperations:
         )
 
     async def come_back_from(self, issuer: str) -> None:
-        """Does the same if there are several providers, for one that doesn't identify itself in its responses."""
+        """Does the same for a provider that doesn't identify itself in its responses, if there are several providers."""
         await self._transport.do(Request("GET", path_of("/v1/auth/callback/{}", issuer)))
 
     async def count_message_tokens(
@@ -751,7 +751,7 @@ class AsyncOperations:
         return await self._transport.call(Request("GET", "/v1/auth/session"), models.CallerInfo)
 
     async def get_chunk(self, chunk_id: int) -> models.Chunk:
-        """Returns a chunk, including those of superseded versions while these are kept."""
+        """Returns a chunk, even one of a superseded version while that is stored."""
         return await self._transport.call(Request("GET", path_of("/v1/chunks/{}", chunk_id)), models.Chunk)
 
     async def get_conversation(
@@ -909,7 +909,7 @@ class AsyncOperations:
     ) -> models.UsageReport:
         """Adds up the usage of the organisation, a user or an API key.
 
-        Other users than owners and admins see their own.
+        Users who aren't owners or admins see their own.
         """
         return await self._transport.call(
             Request(
@@ -2182,7 +2182,7 @@ class AsyncOperations:
         sheet: str | NotGiven | None = NOT_GIVEN,
         version: int | NotGiven | None = NOT_GIVEN,
     ) -> models.TableAnswer:
-        """Counts, adds up, groups and filters over the whole table that has the columns; nothing is estimated.
+        """Counts, sums, groups and filters the rows of the whole table that has the columns; nothing is estimated.
 
         If there is no exact answer, the request is rejected (`TABLE_NOT_COMPUTED`), and `detail` says why.
         """
@@ -2348,7 +2348,7 @@ class AsyncOperations:
         expires_at: datetime | str | NotGiven | None = NOT_GIVEN,
         overlap_seconds: int | NotGiven = NOT_GIVEN,
     ) -> models.NewApiKey:
-        """Gives a key a new text and shows it once; the previous text works until the overlap ends.
+        """Replaces a key's secret and shows it once; the previous secret works until the overlap ends.
 
         Id, scopes, budgets and usage stay. A second rotation ends the first overlap.
         """
@@ -2383,7 +2383,7 @@ class AsyncOperations:
         rerank_seconds: float | NotGiven | None = NOT_GIVEN,
         top_k: int | NotGiven = NOT_GIVEN,
     ) -> models.SearchResults:
-        """Returns the best matches, best first; `score` is their cosine similarity, `rank_score` what orders them."""
+        """Returns the best matches in the order of their `rank_score`; `score` is their cosine similarity."""
         return await self._transport.call(
             Request(
                 "POST",
