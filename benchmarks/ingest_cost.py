@@ -88,10 +88,10 @@ class IngestBackend:
 def cpu_seconds_of_children(pid: int, names: Sequence[str] = ("",)) -> float:
     """CPU time of a process's children with these names, including their descendants and finished processes."""
     return sum(
-        sum(counted.cpu_times()[:4])  # its own, and that of finished children
+        sum(running.cpu_times()[:4])  # its own, and that of finished children
         for process in psutil.Process(pid).children()
         if any(name in " ".join(process.cmdline()[:5]) for name in names)
-        for counted in (process, *process.children(recursive=True))
+        for running in (process, *process.children(recursive=True))
     )
 
 

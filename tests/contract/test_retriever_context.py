@@ -205,7 +205,7 @@ def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
         " sha256('text'), 0, 4 FROM corpus.documents WHERE org_id = 'acme'"
     )
     corpus.run(
-        f"INSERT INTO corpus.vectors_{corpus.space_id} (org_id, chunk_id, document_id, version, embedding)"  # noqa: S608 # a number
+        f"INSERT INTO corpus.vectors_{corpus.space_id} (org_id, chunk_id, document_id, version, embedding)"  # noqa: S608 # the id is a number
         " SELECT 'acme', document_id, document_id, 1, '[1,0,0,0]' FROM corpus.documents"
         " WHERE org_id = 'acme' AND document_id > %s",
         (missing,),

@@ -243,8 +243,8 @@ class AsyncRetrieverClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.SearchResponse:
-        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
-        doesn't exist.
+        """Searches the scope. NOT_FOUND if document_ids contains ids outside the caller's scope, which the error names, or if the
+        collection doesn't exist.
         """
         return await self._reply("Search", request, self._how(timeout, caller, request_id))
 
@@ -256,7 +256,7 @@ class AsyncRetrieverClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> AsyncStream[retriever_pb2.GetContextResponse]:
-        """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts."""
+        """Streams the scope's items as long context, most recent first, as many as fit a token budget by their stored counts."""
         return self._replies("GetContext", request, lambda: self._how(timeout, caller, request_id))
 
     async def get_chunks(
@@ -312,8 +312,8 @@ class RetrieverClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> retriever_pb2.SearchResponse:
-        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
-        doesn't exist.
+        """Searches the scope. NOT_FOUND if document_ids contains ids outside the caller's scope, which the error names, or if the
+        collection doesn't exist.
         """
         return self._reply("Search", request, self._how(timeout, caller, request_id))
 
@@ -325,7 +325,7 @@ class RetrieverClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> Stream[retriever_pb2.GetContextResponse]:
-        """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts."""
+        """Streams the scope's items as long context, most recent first, as many as fit a token budget by their stored counts."""
         return self._replies("GetContext", request, lambda: self._how(timeout, caller, request_id))
 
     def get_chunks(
@@ -352,7 +352,7 @@ class RetrieverClient(ServiceClient):
 
 
 class AsyncCorpusClient(AsyncServiceClient):
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched.
 
     All methods raise `CitewireError`.
     """
@@ -462,9 +462,8 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.EraseOldDocumentsResponse:
-        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
-        until it is done.
-        PERMISSION_DENIED unless the caller is owner or admin.
+        """Erases some of the organisation's documents that are old enough, counted from their last version or their end of
+        validity; call it again until it is done. PERMISSION_DENIED unless the caller is owner or admin.
         """
         return await self._reply("EraseOldDocuments", request, self._how(timeout, caller, request_id))
 
@@ -476,8 +475,9 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> AsyncStream[corpus_pb2.ExportUserResponse]:
-        """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
-        PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
+        """Streams every row that names a user: documents with their versions and jobs, counts of stored bytes, and grants, but no
+        text and no originals. PERMISSION_DENIED unless the user is the caller, or the caller is owner or admin; callers get
+        only what they may see.
         """
         return self._replies("ExportUser", request, lambda: self._how(timeout, caller, request_id))
 
@@ -489,8 +489,8 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.RetryDocumentResponse:
-        """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
-        WRONG_STATE, if neither has failed.
+        """Ingests a failed version again, or repeats a failed enrichment of a ready one. FAILED_PRECONDITION, reason WRONG_STATE,
+        if neither has failed.
         """
         return await self._reply("RetryDocument", request, self._how(timeout, caller, request_id))
 
@@ -502,7 +502,9 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> AsyncStream[corpus_pb2.WatchDocumentResponse]:
-        """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first."""
+        """Streams progress, starting with the current state, until the latest version is ready or failed, or the document is
+        deleted.
+        """
         return self._replies("WatchDocument", request, lambda: self._how(timeout, caller, request_id))
 
     def download_document(
@@ -537,8 +539,8 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.ListTablesResponse:
-        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
-        RESOURCE_EXHAUSTED as in QueryTable.
+        """Lists the tables of a version: those in workbooks (XLSX, XLS, ODS), CSV, TSV, HTML, Markdown, DOCX and ODT.
+        FAILED_PRECONDITION and RESOURCE_EXHAUSTED as in QueryTable.
         """
         return await self._reply("ListTables", request, self._how(timeout, caller, request_id))
 
@@ -550,9 +552,10 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.QueryTableResponse:
-        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
-        large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+        """Computes an exact result from one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, for example because the
+        table is too large, has formulas without values, or the server was installed without the extra `tables`;
+        RESOURCE_EXHAUSTED if too many queries are running.
         """
         return await self._reply("QueryTable", request, self._how(timeout, caller, request_id))
 
@@ -564,8 +567,8 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.AnswerFromTablesResponse:
-        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
-        model is called.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents.
+        Calls no model.
         """
         return await self._reply("AnswerFromTables", request, self._how(timeout, caller, request_id))
 
@@ -654,7 +657,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.PrepareSpaceResponse:
-        """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
+        """Starts filling another space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
         return await self._reply("PrepareSpace", request, self._how(timeout, caller, request_id))
 
     async def switch_space(
@@ -665,7 +668,7 @@ class AsyncCorpusClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SwitchSpaceResponse:
-        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live space is still served.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         return await self._reply("SwitchSpace", request, self._how(timeout, caller, request_id))
@@ -694,7 +697,7 @@ class AsyncCorpusClient(AsyncServiceClient):
 
 
 class CorpusClient(ServiceClient):
-    """Stores documents. A successful response means durable; ingest then runs in the worker, and can be watched.
+    """Stores documents. What a successful response confirms is durable; ingest then runs in the worker, and can be watched.
 
     All methods raise `CitewireError`.
     """
@@ -804,9 +807,8 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.EraseOldDocumentsResponse:
-        """Erases some of the organisation's documents that are old enough, by last version or end of validity; call it again
-        until it is done.
-        PERMISSION_DENIED unless the caller is owner or admin.
+        """Erases some of the organisation's documents that are old enough, counted from their last version or their end of
+        validity; call it again until it is done. PERMISSION_DENIED unless the caller is owner or admin.
         """
         return self._reply("EraseOldDocuments", request, self._how(timeout, caller, request_id))
 
@@ -818,8 +820,9 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> Stream[corpus_pb2.ExportUserResponse]:
-        """Streams every row that names a user: documents with their versions and jobs, stored bytes, and grants; no text, no bytes.
-        PERMISSION_DENIED unless it is the caller, or the caller is owner or admin; a caller gets only what it may see.
+        """Streams every row that names a user: documents with their versions and jobs, counts of stored bytes, and grants, but no
+        text and no originals. PERMISSION_DENIED unless the user is the caller, or the caller is owner or admin; callers get
+        only what they may see.
         """
         return self._replies("ExportUser", request, lambda: self._how(timeout, caller, request_id))
 
@@ -831,8 +834,8 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.RetryDocumentResponse:
-        """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
-        WRONG_STATE, if neither has failed.
+        """Ingests a failed version again, or repeats a failed enrichment of a ready one. FAILED_PRECONDITION, reason WRONG_STATE,
+        if neither has failed.
         """
         return self._reply("RetryDocument", request, self._how(timeout, caller, request_id))
 
@@ -844,7 +847,9 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> Stream[corpus_pb2.WatchDocumentResponse]:
-        """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first."""
+        """Streams progress, starting with the current state, until the latest version is ready or failed, or the document is
+        deleted.
+        """
         return self._replies("WatchDocument", request, lambda: self._how(timeout, caller, request_id))
 
     def download_document(
@@ -879,8 +884,8 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.ListTablesResponse:
-        """Lists the tables of a version that can be queried: sheets of workbooks, CSV and TSV. FAILED_PRECONDITION and
-        RESOURCE_EXHAUSTED as in QueryTable.
+        """Lists the tables of a version: those in workbooks (XLSX, XLS, ODS), CSV, TSV, HTML, Markdown, DOCX and ODT.
+        FAILED_PRECONDITION and RESOURCE_EXHAUSTED as in QueryTable.
         """
         return self._reply("ListTables", request, self._how(timeout, caller, request_id))
 
@@ -892,9 +897,10 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.QueryTableResponse:
-        """Computes an exact result over one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
-        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, as with a table that is too
-        large, formulas without values, or without the extra `tables`; RESOURCE_EXHAUSTED if too many queries run.
+        """Computes an exact result from one table of a version, or fails. INVALID_ARGUMENT, naming the field, if the query doesn't
+        fit the tables; FAILED_PRECONDITION, reason TABLE_NOT_COMPUTED, if there is no exact result, for example because the
+        table is too large, has formulas without values, or the server was installed without the extra `tables`;
+        RESOURCE_EXHAUSTED if too many queries are running.
         """
         return self._reply("QueryTable", request, self._how(timeout, caller, request_id))
 
@@ -906,8 +912,8 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> table_pb2.AnswerFromTablesResponse:
-        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents. No
-        model is called.
+        """Turns a plain question in English or German into a query, and answers it if it fits exactly one table of the documents.
+        Calls no model.
         """
         return self._reply("AnswerFromTables", request, self._how(timeout, caller, request_id))
 
@@ -996,7 +1002,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.PrepareSpaceResponse:
-        """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
+        """Starts filling another space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
         return self._reply("PrepareSpace", request, self._how(timeout, caller, request_id))
 
     def switch_space(
@@ -1007,7 +1013,7 @@ class CorpusClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> corpus_pb2.SwitchSpaceResponse:
-        """Makes a filled space the live one, or switches back to the previous one; the formerly live one keeps serving.
+        """Makes a filled space the live one, or switches back to the previous one; the formerly live space is still served.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
         return self._reply("SwitchSpace", request, self._how(timeout, caller, request_id))
@@ -1068,8 +1074,8 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.VerifyResponse:
-        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
-        cost.
+        """Verifies an answer written by any system, with the same verdicts, quotes and offsets as Generate. Calls no model and
+        costs nothing.
         """
         return await self._reply("Verify", request, self._how(timeout, caller, request_id))
 
@@ -1136,7 +1142,7 @@ class AsyncGeneratorClient(AsyncServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.SuggestQuestionsResponse:
-        """Suggests questions that the passages answer, by a model or else from the passages' topics."""
+        """Suggests questions that the passages answer: a model writes them, or else rules build them from the passages' topics."""
         return await self._reply("SuggestQuestions", request, self._how(timeout, caller, request_id))
 
     async def enrich(
@@ -1228,8 +1234,8 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.VerifyResponse:
-        """Verifies an answer written by any system: the verdicts, quotes and offsets of Generate, without a model and at no
-        cost.
+        """Verifies an answer written by any system, with the same verdicts, quotes and offsets as Generate. Calls no model and
+        costs nothing.
         """
         return self._reply("Verify", request, self._how(timeout, caller, request_id))
 
@@ -1296,7 +1302,7 @@ class GeneratorClient(ServiceClient):
         caller: Caller | None = None,
         request_id: str = "",
     ) -> generator_pb2.SuggestQuestionsResponse:
-        """Suggests questions that the passages answer, by a model or else from the passages' topics."""
+        """Suggests questions that the passages answer: a model writes them, or else rules build them from the passages' topics."""
         return self._reply("SuggestQuestions", request, self._how(timeout, caller, request_id))
 
     def enrich(
