@@ -94,7 +94,7 @@ def test_a_query_in_json_is_sent_unchanged(gateway: FakeGateway, run: Run) -> No
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--query", "[1]"), "no JSON object"),
+        (("--query", "[1]"), "not a JSON object"),
         (("--query", "{}", "--count"), "can't be combined"),
         (("--query", "@/no/such/file"), "can't be read"),
         (("--where", "Region North"), "COLUMN SIGN VALUE"),
