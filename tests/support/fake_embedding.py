@@ -29,7 +29,7 @@ START, END = 1, 2
 class FakeModel(EmbeddingModel):
     """Words are tokens; a vector depends only on the tokens."""
 
-    def __init__(self, *, window: int = WINDOW, streams: int = 1) -> None:
+    def __init__(self, *, window: int = WINDOW) -> None:
         self.batches: list[list[tuple[int, ...]]] = []
         """The batches computed so far, each as the ids of its texts."""
         self.gate = asyncio.Event()
@@ -41,7 +41,6 @@ class FakeModel(EmbeddingModel):
         """The error that the next batches raise."""
         self.closed = False
         self._window = window
-        self._streams = streams
 
     @property
     def info(self) -> ModelInfo:
@@ -73,10 +72,6 @@ class FakeModel(EmbeddingModel):
         if self.error is not None:
             raise self.error
         return np.stack([vector_of(text.ids) for text in texts])
-
-    @property
-    def document_streams(self) -> int:
-        return self._streams
 
     async def close(self) -> None:
         self.closed = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -116,20 +115,6 @@ async def test_bf16_stays_close_or_is_refused(tmp_path: Path) -> None:
         return
     vectors = await embed(tmp_path, precision=Precision.BF16)
     assert (vectors * await reference(tmp_path, model, weights)).sum(axis=1).min() > 0.999
-
-
-async def test_streams_give_the_same_vectors_side_by_side(tmp_path: Path) -> None:
-    write_model(tmp_path, TinyModel())
-    model = LocalModel("tiny", read_directory(tmp_path), precision=Precision.FP32, threads=2, streams=2)
-    try:
-        await model.load()
-        assert model.document_streams == 2
-        texts = await model.tokenise(TEXTS, Purpose.DOCUMENT)
-        alone = await model.embed(texts)
-        together = await asyncio.gather(*(model.embed_documents(texts) for _ in range(8)))
-        assert max(float(np.abs(vectors - alone).max()) for vectors in together) < 1e-6
-    finally:
-        await model.close()
 
 
 async def test_the_space_is_known_before_loading_and_names_the_weights(tmp_path: Path) -> None:

@@ -180,17 +180,14 @@ async def test_a_text_larger_than_a_batch_is_computed_alone() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(
-    streams=st.integers(1, 3),
     lengths=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=8), min_size=1, max_size=6),
     purposes=st.lists(st.sampled_from(list(Purpose)), min_size=6, max_size=6),
 )
-def test_each_text_is_computed_once_within_the_limits(
-    streams: int, lengths: list[list[int]], purposes: list[Purpose]
-) -> None:
+def test_each_text_is_computed_once_within_the_limits(lengths: list[list[int]], purposes: list[Purpose]) -> None:
     limits = BatchLimits(tokens=48, texts=3)
 
     async def go() -> None:
-        model = FakeModel(streams=streams)
+        model = FakeModel()
         async with running(model, limits) as scheduler:
             requests = [
                 [text(1000 * number + place, length) for place, length in enumerate(sizes)]
@@ -206,64 +203,6 @@ def test_each_text_is_computed_once_within_the_limits(
             assert len(batch) == 1 or len(batch) * max(map(len, batch)) <= limits.tokens
 
     asyncio.run(go())
-
-
-async def test_batches_of_documents_are_computed_side_by_side_and_share_the_tokens() -> None:
-    model = FakeModel(streams=2)
-    async with running(model) as scheduler:
-        model.gate.clear()
-        documents = scheduler.submit([text(number, 32) for number in range(5)], DOCUMENT)
-        await settle()
-        assert first_tokens(model.batches) == [[0], [1]], "one text each, where one batch would have two"
-        model.gate.set()
-        vectors = await documents.result()
-    assert first_tokens(model.batches) == [[0], [1], [2], [3], [4]]
-    assert np.array_equal(vectors, np.stack([vector_of(text(number, 32).ids) for number in range(5)]))
-
-
-async def test_a_query_starts_beside_documents_where_a_stream_is_free_and_nothing_starts_beside_it() -> None:
-    model = FakeModel(streams=2)
-    async with running(model) as scheduler:
-        held = await hold(model, scheduler)
-        query = scheduler.submit([text(1, 3)], QUERY)
-        await settle()
-        assert first_tokens(model.batches) == [[999], [1]]
-        later = [scheduler.submit([text(number, 3)], QUERY) for number in (2, 3)]
-        documents = scheduler.submit([text(20, 60)], DOCUMENT)
-        await settle()
-        assert len(model.batches) == 2
-        model.gate.set()
-        await asyncio.gather(*(job.result() for job in (held, query, *later, documents)))
-    assert first_tokens(model.batches) == [[999], [1], [2, 3], [20]]
-
-
-async def test_a_failure_in_one_stream_fails_only_the_requests_of_its_batch() -> None:
-    model = FakeModel(streams=2)
-    async with running(model) as scheduler:
-        model.gate.clear()
-        jobs = [scheduler.submit([text(number, 40)], DOCUMENT) for number in range(3)]
-        await settle()
-        assert first_tokens(model.batches) == [[0], [1]]
-        model.error = RuntimeError("out of memory")
-        model.gate.set()
-        for job in jobs[:2]:
-            with capture_logs(), pytest.raises(Internal):
-                await job.result()
-        model.error = None
-        await jobs[2].result()
-
-
-async def test_at_the_end_what_all_streams_compute_fails_even_what_had_not_begun() -> None:
-    model = FakeModel(streams=3)
-    async with running(model) as scheduler:
-        model.gate.clear()
-        jobs = [scheduler.submit([text(number, 60)], DOCUMENT) for number in range(2)]
-        await settle()
-        jobs.append(scheduler.submit([text(2, 60)], DOCUMENT))
-        await asyncio.sleep(0)  # its task was made, and hasn't run
-    for job in jobs:
-        with pytest.raises(Unavailable):
-            await job.result()
 
 
 async def test_a_withdrawn_request_leaves_the_queue_and_others_stay() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from citewire_embedder.models import open_model
 from citewire_embedder.providers.base import Precision
 from citewire_embedder.settings import EmbedderSettings
 from citewire_kit.settings import load_settings
@@ -18,19 +17,6 @@ def test_the_largest_requests_fit() -> None:
     limits = EmbedderSettings().limits()
     assert limits.document_tokens >= 256 * 256, "256 inputs of the default model's window"
     assert limits.batch.tokens >= 256
-
-
-@pytest.mark.parametrize(
-    ("threads", "setting", "small_bytes", "streams"),
-    [(2, 0, 10**9, 2), (1, 0, 10**9, 1), (4, 0, 100, 1), (4, 3, 100, 3)],
-)
-async def test_documents_have_two_streams_where_there_are_threads_and_weights_are_small(
-    monkeypatch: pytest.MonkeyPatch, threads: int, setting: int, small_bytes: int, streams: int
-) -> None:
-    monkeypatch.setattr("citewire_embedder.models._SMALL_BYTES", small_bytes)
-    model = open_model(EmbedderSettings(threads=threads, document_streams=setting))
-    assert model.document_streams == streams
-    await model.close()
 
 
 def test_values_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

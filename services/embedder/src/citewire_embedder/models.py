@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-_SMALL_BYTES = 256 * 1024 * 1024
-"""Weights of up to this size may be held twice."""
-
 
 def open_model(settings: EmbedderSettings) -> LocalModel:
     """Finds the configured local model and reads its files; a hub model is downloaded.
@@ -38,12 +35,8 @@ def open_model(settings: EmbedderSettings) -> LocalModel:
     """
     name, path = find_model(settings.model, cache=settings.model_cache)
     threads = settings.threads or available_cpus()
-    directory = read_directory(path)
-    streams = settings.document_streams
-    if not streams:
-        streams = 2 if threads > 1 and directory.weights.stat().st_size <= _SMALL_BYTES else 1
-    log.info("model_found", model=name, precision=settings.precision.value, threads=threads, streams=streams)
-    return LocalModel(name, directory, precision=settings.precision, threads=threads, streams=streams)
+    log.info("model_found", model=name, precision=settings.precision.value, threads=threads)
+    return LocalModel(name, read_directory(path), precision=settings.precision, threads=threads)
 
 
 class ModelFactory:

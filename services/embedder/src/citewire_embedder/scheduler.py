@@ -1,4 +1,4 @@
-"""Forms batches for the model, the most urgent work first.
+"""Forms batches for the model: one at a time, the most urgent work first.
 
 Queries go before documents, and queries that wait together are computed together: they queue while the model is busy,
 and when it is idle the first one starts at once. Among queries and among documents, organisations take turns by the
@@ -6,9 +6,6 @@ tokens that each was served, then their requests: documents are taken in batches
 that a bulk request doesn't delay a small one. Within a request, texts of similar length go together, as the shorter
 texts of a batch are padded. Batches are small: larger ones aren't faster, and a query would wait longer for them.
 While several organisations are present they are smaller still: a text waits for the batch that is being computed.
-
-Batches of documents are computed side by side, as many as the model has streams. Beside a batch of queries nothing else
-starts.
 """
 
 import asyncio
@@ -23,7 +20,6 @@ from citewire_embedder.metrics import BATCH_SECONDS, BATCH_TEXTS, WAIT_SECONDS
 from citewire_embedder.providers.base import EmbeddingModel, Purpose, TokenisedText, Vectors
 from citewire_kit.errors import CitewireError, Internal, Unavailable
 from citewire_kit.fair import FairQueue
-from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -43,17 +39,14 @@ class BatchLimits:
     """Limits of a batch."""
 
     tokens: int
-    """Padded tokens: the longest text of the batch × its texts. A single text may have more. Batches of documents that
-    are computed side by side share them."""
+    """Padded tokens: the longest text of the batch × its texts. A single text may have more."""
     texts: int
     """Number of texts."""
 
-    def document_tokens(self, *, streams: int, shared: bool) -> int:
-        """Returns the padded tokens of one batch of documents.
-
-        Half of them while several organisations share the model, which halves the wait for each other.
-        """
-        return self.tokens // streams // (2 if shared else 1)
+    @property
+    def shared_tokens(self) -> int:
+        """Padded tokens of documents while several organisations are present, which halves the wait for each other."""
+        return self.tokens // 2
 
 
 class Job:
@@ -114,14 +107,6 @@ class Job:
             self._done.set_exception(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Texts that are computed together, each with its job and its index there."""
-
-    purpose: Purpose
-    texts: list[tuple[Job, int, TokenisedText]]
-
-
 class Scheduler:
     """The one consumer of a model."""
 
@@ -138,7 +123,6 @@ class Scheduler:
         self._query_batches = 0
         self._present: dict[str, float] = {}  # when each organisation was last seen, in ascending order
         self._wake = asyncio.Event()
-        self._running: dict[asyncio.Task[None], _Batch] = {}
         self._rate = _FIRST_RATE
         self._closed = False
         self.failing = asyncio.Event()
@@ -173,36 +157,26 @@ class Scheduler:
         """Computes batches until it is cancelled; waiting jobs then fail with `SHUTTING_DOWN`."""
         try:
             while True:
-                self._wake.clear()
-                while (batch := self._next_batch()) is not None:
-                    task = asyncio.create_task(self._compute(batch), name=f"embed-{batch.purpose.value}")
-                    self._running[task] = batch
-                    task.add_done_callback(self._end)
-                await self._wake.wait()
+                batch = self._next_batch()
+                if batch:
+                    await self._compute(batch)
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
         finally:
             self._closed = True
             self.failing.set()
-            jobs = [job for batch in self._running.values() for job, _, _ in batch.texts]
-            await end(*self._running)
-            for job in (*jobs, *(job for queue in self._queues.values() for job in queue.drain())):
-                job.fail(_shutting_down())
+            for queue in self._queues.values():
+                for job in queue.drain():
+                    job.fail(_shutting_down())
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
-        self._wake.set()
-
-    def _next_batch(self) -> _Batch | None:
-        """Returns the batch to start now; None if there is none, or it has to wait for one that is running."""
+    def _next_batch(self) -> list[tuple[Job, int, TokenisedText]]:
         queries, documents = self._queues[Purpose.QUERY], self._queues[Purpose.DOCUMENT]
-        if len(self._running) >= self._model.document_streams:
-            return None
-        if any(batch.purpose is Purpose.QUERY for batch in self._running.values()):
-            return None
         if queries and (not documents or self._query_batches < _QUERY_BATCHES_IN_A_ROW):
             self._query_batches += 1
-            return _Batch(Purpose.QUERY, self._from_queries(queries))
+            return self._from_queries(queries)
         self._query_batches = 0
-        return _Batch(Purpose.DOCUMENT, self._from_one_request(documents)) if documents else None
+        return self._from_one_request(documents) if documents else []
 
     def _from_queries(self, queue: FairQueue[Job]) -> list[tuple[Job, int, TokenisedText]]:
         batch: list[tuple[Job, int, TokenisedText]] = []
@@ -215,7 +189,7 @@ class Scheduler:
     def _from_one_request(self, queue: FairQueue[Job]) -> list[tuple[Job, int, TokenisedText]]:
         job = queue.first()
         self._note_present(job.org_id)
-        most_tokens = self._limits.document_tokens(streams=self._model.document_streams, shared=len(self._present) > 1)
+        most_tokens = self._limits.tokens if len(self._present) == 1 else self._limits.shared_tokens
         batch: list[tuple[Job, int, TokenisedText]] = []
         while job.is_waiting and self._has_room(batch, job.peek(), most_tokens):
             batch.append(job.take())
@@ -237,29 +211,30 @@ class Scheduler:
         while self._present[first := next(iter(self._present))] < now - _PRESENT_SECONDS:
             del self._present[first]
 
-    async def _compute(self, batch: _Batch) -> None:
+    async def _compute(self, batch: list[tuple[Job, int, TokenisedText]]) -> None:
         start = time.perf_counter()
-        embed = self._model.embed if batch.purpose is Purpose.QUERY else self._model.embed_documents
         try:
-            vectors = await embed([text for _, _, text in batch.texts])
+            vectors = await self._model.embed([text for _, _, text in batch])
+        except asyncio.CancelledError:
+            for job, _, _ in batch:
+                job.fail(_shutting_down())
+            raise
         except Exception:  # a model's errors go to its callers; the scheduler continues
-            log.exception("batch_failed", texts=len(batch.texts))
+            log.exception("batch_failed", texts=len(batch))
             self.failing.set()
-            for job, _, _ in batch.texts:
+            for job, _, _ in batch:
                 job.fail(Internal("the embedding model failed", reason="INTERNAL"))
                 self.withdraw(job)  # its other texts aren't needed any more
             return
         self.failing.clear()
         self._note(batch, time.perf_counter() - start)
-        for (job, index, _), vector in zip(batch.texts, vectors, strict=True):
+        for (job, index, _), vector in zip(batch, vectors, strict=True):
             job.deliver(index, vector)
 
-    def _note(self, batch: _Batch, seconds: float) -> None:
-        BATCH_TEXTS.observe(len(batch.texts))
+    def _note(self, batch: Sequence[tuple[Job, int, TokenisedText]], seconds: float) -> None:
+        BATCH_TEXTS.observe(len(batch))
         BATCH_SECONDS.observe(seconds)
-        tokens = sum(len(text.ids) for _, _, text in batch.texts)
-        # What runs beside it computes as many in the same time.
-        rate = tokens * len(self._running) / max(seconds, 1e-6)
+        rate = sum(len(text.ids) for _, _, text in batch) / max(seconds, 1e-6)
         self._rate += _RATE_WEIGHT * (rate - self._rate)
 
 

@@ -178,17 +178,11 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
     quality are in docs/adr/0007-embedding-runtime.md."""
 
     threads: int = Field(default=0, ge=0, le=512)
-    """CPU threads of one computation, or of all streams; 0 means all CPUs that the process may use, within its
-    container's quota."""
-
-    document_streams: int = Field(default=0, ge=0, le=64)
-    """Batches of documents that the local model computes at the same time, each with a share of the threads. Two are
-    about a fifth faster where other processes use the same cores, and hold the weights a second time. 0 means two if
-    there is more than one thread and the weights have at most 256 MiB, and otherwise one."""
+    """CPU threads of one computation; 0 means all CPUs that the process may use, within its container's quota."""
 
     batch_tokens: int = Field(default=384, ge=1)
-    """Padded tokens that the model computes at once: two chunks of 190, or one in each of two streams. On few cores
-    larger batches aren't faster, and a query waits for the running one's end; a machine with many cores needs more."""
+    """Padded tokens in one batch of the model: two chunks of 190. On few cores larger batches aren't faster, and a
+    query waits for the running one's end; a machine with many cores needs more."""
 
     batch_texts: int = Field(default=16, ge=1)
     """Texts in one batch of the model."""

@@ -105,15 +105,6 @@ class EmbeddingModel(ABC):
         computed is discarded when it is done.
         """
 
-    @property
-    def document_streams(self) -> int:
-        """How many batches of documents are best computed at the same time."""
-        return 1
-
-    async def embed_documents(self, texts: Sequence[TokenisedText]) -> Vectors:
-        """Like `embed`, for a batch that may run beside others: at most `document_streams` at once."""
-        return await self.embed(texts)
-
     async def embed_counted(self, texts: Sequence[TokenisedText]) -> tuple[Vectors, int]:
         """Like `embed`, with the number of tokens, as counted by the provider if it did."""
         return await self.embed(texts), sum(len(text.ids) for text in texts)

@@ -1,7 +1,6 @@
 """A model that runs in this process, on the CPU, in a separate thread."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,25 +35,17 @@ _WARM_TOKENS = 64
 class LocalModel(EmbeddingModel):
     """A model directory, computed by OpenVINO.
 
-    A query is computed by all `threads`, which wait for each other at every step: it is done soonest, but a fifth of
-    the throughput is lost where Postgres and others need a part of a core meanwhile. So documents are computed in
-    streams: several batches at a time, each with a share of the threads. The graph with streams is compiled for the
-    first documents, and holds the weights a second time.
-
-    Tokenising has a separate thread.
+    Computations take turns in one thread and use `threads` cores each; tokenising has a separate thread.
     """
 
-    def __init__(
-        self, name: str, directory: ModelDirectory, *, precision: Precision, threads: int, streams: int = 1
-    ) -> None:
+    def __init__(self, name: str, directory: ModelDirectory, *, precision: Precision, threads: int) -> None:
         """Reads the tokeniser and hashes the weights; the graph is built by `load`.
 
         Args:
             name: The model's public name.
             directory: Its files.
             precision: Its numeric precision.
-            threads: CPU threads of one computation, or of all streams together.
-            streams: Batches of documents that are computed at the same time.
+            threads: CPU threads of one computation.
 
         Raises:
             StartupError: The directory can't be served in this precision.
@@ -64,13 +55,9 @@ class LocalModel(EmbeddingModel):
         self.directory = directory
         self._precision = precision
         self._threads = threads
-        self._streams = streams
         self._tokeniser = directory.open_tokeniser()
         self._session: Session | None = None
-        self._stream_session: Session | None = None
-        self._compiling = threading.Lock()
         self._compute_thread = ThreadPoolExecutor(1, thread_name_prefix="model")
-        self._stream_threads = ThreadPoolExecutor(streams, thread_name_prefix="stream")
         self._token_thread = ThreadPoolExecutor(1, thread_name_prefix="tokeniser")
         self._name = name
         self._revision = directory.revision()
@@ -107,51 +94,27 @@ class LocalModel(EmbeddingModel):
         """Computes one batch."""
         return await self._run(self._compute_thread, lambda: self.compute(texts))
 
-    @property
-    def document_streams(self) -> int:
-        """How many batches of documents are computed at the same time."""
-        return self._streams
-
-    async def embed_documents(self, texts: Sequence[TokenisedText]) -> Vectors:
-        """Computes one batch in one of the streams."""
-        if self._streams == 1:
-            return await self.embed(texts)
-        return await self._run(self._stream_threads, lambda: self._infer(self._open_streams(), texts))
-
     async def close(self) -> None:
         """Ends the threads without waiting for a running computation."""
-        for executor in (self._compute_thread, self._stream_threads, self._token_thread):
+        for executor in (self._compute_thread, self._token_thread):
             executor.shutdown(wait=False, cancel_futures=True)
-        self._session = self._stream_session = None
+        self._session = None
 
     def compute(self, texts: Sequence[TokenisedText]) -> Vectors:
-        """Computes one batch in the calling thread, with all cores."""
+        """Computes one batch in the calling thread, which must be the only one."""
         if self._session is None:
             raise RuntimeError("the model isn't loaded")
-        return self._infer(self._session, texts)
-
-    def _infer(self, session: Session, texts: Sequence[TokenisedText]) -> Vectors:
         ids, mask = pad([text.ids for text in texts], self.directory.max_tokens)
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        output = session.run(feeds)
+        output = self._session.run(feeds)
         return output if self.directory.encoder else pool(output, mask, self.directory.pooling)
 
-    def _open_streams(self) -> Session:
-        with self._compiling:
-            if self._stream_session is None:
-                self._stream_session = self._compile(self._streams)
-            return self._stream_session
-
-    def _compile(self, streams: int) -> Session:
+    def _load(self) -> None:
         directory = self.directory
         model: Path | bytes = directory.weights
         if directory.encoder is not None:
             model = directory.build_graph(directory.pooling, self._precision)
-        return compile_session(model, self._precision, self._threads, streams=streams)
-
-    def _load(self) -> None:
-        directory = self.directory
-        self._session = self._compile(1)
+        self._session = compile_session(model, self._precision, self._threads)
         # The runtime prepares its kernels at the first use of a shape, which would double the time of a query.
         shapes = sorted({padded_length(n) for n in range(1, min(directory.max_tokens, _WARM_TOKENS) + 1)})
         for length in shapes:

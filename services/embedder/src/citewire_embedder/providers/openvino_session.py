@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from queue import SimpleQueue
 from typing import cast
 
 import numpy as np
@@ -20,12 +19,10 @@ _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}  # the last 
 
 
 class Session:
-    """A compiled graph. As many threads as it has streams may run it at the same time."""
+    """A compiled graph. One thread at a time may run it."""
 
-    def __init__(self, compiled: ov.CompiledModel, streams: int) -> None:
-        self._requests = SimpleQueue[ov.InferRequest]()
-        for _ in range(streams):
-            self._requests.put(compiled.create_infer_request())
+    def __init__(self, compiled: ov.CompiledModel) -> None:
+        self._request = compiled.create_infer_request()
         self._inputs = [port.get_any_name() for port in compiled.inputs]
         self.outputs = [port.get_any_name() for port in compiled.outputs]
 
@@ -35,22 +32,17 @@ class Session:
         Returns:
             A copy of the output, because the runtime reuses its own buffer.
         """
-        request = self._requests.get()
-        try:
-            request.infer([feeds[name] for name in self._inputs], share_inputs=True)
-            return np.array(request.get_output_tensor(0).data, np.float32)
-        finally:
-            self._requests.put(request)
+        self._request.infer([feeds[name] for name in self._inputs], share_inputs=True)
+        return np.array(self._request.get_output_tensor(0).data, np.float32)
 
 
-def compile_session(model: bytes | Path, precision: Precision, threads: int, *, streams: int = 1) -> Session:
+def compile_session(model: bytes | Path, precision: Precision, threads: int) -> Session:
     """Compiles a graph.
 
     Args:
         model: An ONNX model, or the path of one.
         precision: Numeric precision. int8 needs a graph with int8 weights.
-        threads: CPU threads of all streams together.
-        streams: Computations at the same time.
+        threads: CPU threads of one computation.
 
     Raises:
         StartupError: The CPU lacks the precision, or the runtime can't load the graph.
@@ -61,7 +53,7 @@ def compile_session(model: bytes | Path, precision: Precision, threads: int, *, 
     options = {
         "INFERENCE_PRECISION_HINT": "bf16" if precision is Precision.BF16 else "f32",
         "INFERENCE_NUM_THREADS": str(threads),
-        "NUM_STREAMS": str(streams),
+        "NUM_STREAMS": "1",
         "PERFORMANCE_HINT": "LATENCY",
         "ENABLE_CPU_PINNING": "NO",  # several processes share a machine, and the kernel knows which core is free
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": _INT8_GROUP if precision is Precision.INT8 else "0",
@@ -69,7 +61,7 @@ def compile_session(model: bytes | Path, precision: Precision, threads: int, *, 
     try:
         source = model if isinstance(model, bytes) else str(model)
         graph = core.read_model(source)  # pyright: ignore[reportUnknownMemberType] - its stub lacks types
-        return Session(core.compile_model(graph, "CPU", options), streams)
+        return Session(core.compile_model(graph, "CPU", options))
     except RuntimeError as exc:
         raise StartupError(f"OpenVINO can't load the model: {exc}") from exc
 
