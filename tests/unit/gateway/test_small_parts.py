@@ -12,6 +12,7 @@ from citewire.generator.v1 import generator_pb2
 from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from citewire_accounts.tenants.identity import hash_key, is_key, make_key
 from citewire_dialects.events import (
@@ -35,8 +36,9 @@ from citewire_gateway.chat.run import add_usage
 from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
 from citewire_gateway.chat.store import title_of
 from citewire_gateway.profiles.builtin import DOCUMENTS
+from citewire_http.api.schemas import RequestModel
 from citewire_http.bodies import parse_json, unstorable, validate
-from citewire_http.idempotency import hash_json
+from citewire_http.idempotency import hash_body, hash_json
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
 from gateway_fakes import result
@@ -214,6 +216,19 @@ def test_json_is_read_as_it_was_written(value: object) -> None:
 def test_the_same_json_has_the_same_digest_whatever_its_order() -> None:
     assert hash_json({"a": 1, "b": [1, 2]}) == hash_json({"b": [1, 2], "a": 1})
     assert hash_json({"a": 1, "b": [1, 2]}) != hash_json({"a": 1, "b": [2, 1]})
+
+
+def test_a_bodys_hash_stays_when_the_body_gets_another_field() -> None:
+    class Body(RequestModel):
+        url: str
+        tags: list[str] = Field(default_factory=list[str])
+
+    class Later(Body):
+        department: str = "none"
+
+    sent = {"url": "https://example.org", "tags": ["a"]}
+    assert hash_body(Body.model_validate(sent)) == hash_body(Later.model_validate(sent))
+    assert hash_body(Later.model_validate(sent)) != hash_body(Later.model_validate({**sent, "department": "hr"}))
 
 
 @pytest.mark.parametrize(("text", "usable"), [("ü🙂\n", True), ("\x00", False), ("\ud800", False)])

@@ -21,7 +21,7 @@ from citewire_gateway.api.dependencies import Call, Services
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.settings import GatewaySettings
 from citewire_http.api.schemas import RequestModel
-from citewire_http.idempotency import Claim, hash_json
+from citewire_http.idempotency import Claim, hash_body
 from citewire_http.streams import NO_HEADERS, EventBody, EventStream
 from citewire_http.supervision import StreamControl
 from citewire_kit.deadline import remaining
@@ -154,7 +154,7 @@ class ChatCall(Call):
         )
         held: Claim | _Earlier | None = None
         if self.key is not None:
-            held = await _claim(self.services, chat, self.key, operation, hash_json(body.model_dump(mode="json")))
+            held = await _claim(self.services, chat, self.key, operation, hash_body(body))
         return _running(self.services, chat, dialect, held)
 
     def url_of(self, citation: Citation) -> str:

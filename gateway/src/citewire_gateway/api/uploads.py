@@ -25,7 +25,7 @@ from citewire_dialects.schemas.library import (
 from citewire_gateway.api.dependencies import Call, no_document
 from citewire_http.api.form_fields import read_bound, read_object, read_text, read_texts
 from citewire_http.bodies import parse_json, require_json, unsupported_media_type, validate
-from citewire_http.idempotency import StoredAnswer, hash_json
+from citewire_http.idempotency import StoredAnswer, hash_body
 from citewire_http.multipart import Form, receive_form
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.limiter import Taken
@@ -113,7 +113,7 @@ class UploadCall(Call):
             message.request_id = request_id
             return await self.services.corpus.put(message)
 
-        return await self._once(document_id, hash_json(body.model_dump(mode="json")), put)
+        return await self._once(document_id, hash_body(body), put)
 
     async def store_form(
         self, document_id: int | None, *, read: Callable[[Form, int | None], corpus_pb2.UploadHeader] = upload_header
@@ -167,7 +167,7 @@ class UploadCall(Call):
             await self.services.limiter.settle(taken, document.size_bytes)
             return document
 
-        return await self._once(document_id, hash_json(body.model_dump(mode="json")), fetch)
+        return await self._once(document_id, hash_body(body), fetch)
 
     async def _take(self, size: int) -> Taken:
         """Counts an upload and its bytes before it is read; returns the reserved bytes."""

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from pydantic import BaseModel
 
 from citewire_http.background import BackgroundTasks
 from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
@@ -113,6 +114,14 @@ class IdempotencyStore:
         """Deletes an answered key with its response."""
         async with tenant_transaction(self._pool, tenant) as connection:
             await connection.execute(_SQL["forget_key"], {"org": tenant.org_id, "user": tenant.user_id, "key": key})
+
+
+def hash_body(body: BaseModel) -> bytes:
+    """Returns a digest of the fields that a request's body contains.
+
+    Defaults don't count: a request that is repeated after an upgrade is the same one, also if the body has new fields.
+    """
+    return hash_json(body.model_dump(mode="json", exclude_unset=True))
 
 
 def hash_json(value: object) -> bytes:
