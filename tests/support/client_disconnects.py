@@ -19,9 +19,10 @@ Disconnect = Literal["killed", "hangs up"]
 """`killed`: SIGKILL. `hangs up`: curl closes its connection itself, because its output isn't read."""
 
 LIMIT_SECONDS = 1.0
-"""From a client's disconnect until the provider's socket is closed, and both streams are cancelled."""
+"""From a client's disconnect until the provider's socket is closed and the RPC cancelled."""
 BUSY_SECONDS = 5.0
-"""Until the exchange is closed, too: a row that is written afterwards, on a machine that runs other tests."""
+"""Until the exchange is closed, too, and with it the gateway's stream: what is written afterwards, on a machine that
+runs other tests."""
 QUESTION = "What does the upstream say, and at which pace?"
 TOKEN = {"/v1/chat": b"event: token\n", "/api/chat/": b'data: {"token"'}
 _EXIT_CODES = {"killed": -9, "hangs up": 23}  # 23: curl's "failed writing output"
@@ -122,7 +123,7 @@ class DisconnectProbe:
         )
         assert row == ("cancelled", "client", True)
         signs = CancellationTimes(**times)
-        assert max(signs.socket, signs.rpc, signs.gateway) < LIMIT_SECONDS, signs
+        assert max(signs.socket, signs.rpc) < LIMIT_SECONDS, signs
         return signs
 
     async def _read_exchange(self, curl: "Curl", read_at: dict[str, float]) -> tuple[Any, ...] | None:
