@@ -248,7 +248,7 @@ async def test_refused_callers_are_looked_up_no_more_often_than_there_are_slots(
 async def test_a_refused_caller_waits_for_a_slot_or_the_next_refusal(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", BUSY_SECONDS)
+    monkeypatch.setattr("citewire_http.upload_slots._PAUSE_SECONDS", BUSY_SECONDS)
     mine = (await key_for(database, "acme", "ada"))["key"]
     files = {"file": ("a.md", b"x")}
     async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys", max_uploads=1) as gateway:
@@ -261,11 +261,11 @@ async def test_a_refused_caller_waits_for_a_slot_or_the_next_refusal(
             began = time.monotonic()
             assert await upload() == 503
             assert time.monotonic() - began < BUSY_SECONDS, "the first refusal comes at once"
-            monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", 0.2)
+            monkeypatch.setattr("citewire_http.upload_slots._PAUSE_SECONDS", 0.2)
             began = time.monotonic()
             assert await upload() == 503
             assert time.monotonic() - began >= 0.2
-            monkeypatch.setattr("citewire_http.upload_places._PAUSE_SECONDS", 2.0)
+            monkeypatch.setattr("citewire_http.upload_slots._PAUSE_SECONDS", 2.0)
             again = asyncio.create_task(upload())
             await asyncio.sleep(0.2)  # until it waits; a shorter wait could only make this pass
         assert await again == 202, "a slot became free in the meantime"

@@ -19,7 +19,7 @@ import pytest
 
 from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit import limit_store
-from citewire_kit.limit_store import Count, Seat, SharedStore
+from citewire_kit.limit_store import Count, SharedStore, SlotLimit
 from citewire_kit.metrics import LIMIT_STORE_UP
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
@@ -107,19 +107,19 @@ async def test_gateways_count_together(tmp_path: Path, monkeypatch: pytest.Monke
             both = await asyncio.gather(*(store.add([Count("a", 1, 60)]) for store in (first, second) * 20))
             assert sorted(total for (total,) in both) == list(range(1, 41))
             assert await second.add([Count("a", -30, 60), Count("b", 5, 60), Count("a", 0, 60)]) == [10, 5, 10]
-            seats = [Seat("user", 2), Seat("org", 3)]
-            assert await first.take_seats(seats, "one", 60) is None
-            assert await second.take_seats(seats, "two", 60) is None
-            assert await second.take_seats(seats, "three", 60) == 0
-            assert await first.take_seats([Seat("other", 2), Seat("org", 2)], "four", 60) == 1
-            assert await first.take_seats([Seat("other", 1)], "five", 60) is None  # the refused call took no seat
-            await second.leave_seats(seats, "two")
-            assert await second.take_seats(seats, "three", 60) is None
-            # The first gateway dies with a seat, which becomes free by itself.
-            assert await first.take_seats([Seat("short", 1)], "six", 1) is None
+            slots = [SlotLimit("user", 2), SlotLimit("org", 3)]
+            assert await first.take_slots(slots, "one", 60) is None
+            assert await second.take_slots(slots, "two", 60) is None
+            assert await second.take_slots(slots, "three", 60) == 0
+            assert await first.take_slots([SlotLimit("other", 2), SlotLimit("org", 2)], "four", 60) == 1
+            assert await first.take_slots([SlotLimit("other", 1)], "five", 60) is None  # the refused call took no slot
+            await second.release_slots(slots, "two")
+            assert await second.take_slots(slots, "three", 60) is None
+            # The first gateway dies with a slot, which becomes free by itself.
+            assert await first.take_slots([SlotLimit("short", 1)], "six", 1) is None
 
             async def is_free() -> bool:
-                return await second.take_seats([Seat("short", 1)], "seven", 60) is None
+                return await second.take_slots([SlotLimit("short", 1)], "seven", 60) is None
 
             await wait_until(is_free)
 
@@ -136,11 +136,11 @@ async def test_without_the_store_nobody_is_refused(tmp_path: Path) -> None:
             assert time.monotonic() - began < 4  # only the first call waits
             assert totals == list(range(1, 101))
             assert up() == 0
-            assert await store.take_seats([Seat("user", 1)], "one", 60) is None
-            assert await store.take_seats([Seat("user", 1)], "two", 60) == 0
+            assert await store.take_slots([SlotLimit("user", 1)], "one", 60) is None
+            assert await store.take_slots([SlotLimit("user", 1)], "two", 60) == 0
             redis.signal(signal.SIGCONT)
-            await store.leave_seats([Seat("user", 1)], "one")
-            assert await store.take_seats([Seat("user", 1)], "two", 60) is None
+            await store.release_slots([SlotLimit("user", 1)], "one")
+            assert await store.take_slots([SlotLimit("user", 1)], "two", 60) is None
             await asyncio.sleep(5.1)
             assert (await store.add([Count("a", 1, 60)]))[0] < 101
             assert up() == 1

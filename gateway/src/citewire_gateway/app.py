@@ -78,7 +78,7 @@ from citewire_http.runs.reading import RunReader
 from citewire_http.runs.store import RunStore
 from citewire_http.server import Drain
 from citewire_http.supervision import StreamRules
-from citewire_http.upload_places import UploadPlaces
+from citewire_http.upload_slots import UploadSlots
 from citewire_kit import metrics
 from citewire_kit.arrivals import Arrivals
 from citewire_kit.audit import NO_TRAIL
@@ -267,7 +267,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
             }
         ),
         drain=drain,
-        uploads=UploadPlaces(settings.max_uploads, is_upload),
+        uploads=UploadSlots(settings.max_uploads, is_upload),
     )
 
 

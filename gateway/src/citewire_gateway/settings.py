@@ -66,7 +66,7 @@ class GatewaySettings(HttpSettings, AccountSettings, CallerSettings, LimitStoreS
 
     upload_bytes_per_second: float = Field(default=4096.0, gt=0)
     """Minimum upload rate: an upload that falls behind by more than upload_grace_seconds is aborted. An upload holds
-    one of few places, so it must be faster than `body_bytes_per_second`, which applies to all bodies; the retriever has
+    one of few slots, so it must be faster than `body_bytes_per_second`, which applies to all bodies; the retriever has
     the same setting for uploads that don't come through a gateway."""
 
     upload_grace_seconds: float = Field(default=20.0, gt=0)

@@ -23,7 +23,7 @@ from citewire_http.runs.live import LiveRuns
 from citewire_http.runs.reading import RunReader
 from citewire_http.runs.store import RunStore
 from citewire_http.server import Drain
-from citewire_http.upload_places import UploadPlaces
+from citewire_http.upload_slots import UploadSlots
 from citewire_kit.audit import AuditTrail
 from citewire_kit.errors import NotFound
 from citewire_kit.service_health import Health
@@ -50,7 +50,7 @@ class Services(AccountServices):
     corpus: CorpusClient
     health: Health
     drain: Drain
-    uploads: UploadPlaces
+    uploads: UploadSlots
 
 
 async def get_services(request: Request) -> Services:

@@ -42,7 +42,7 @@ class HttpSettings(ProcessSettings):
 
     body_bytes_per_second: int = Field(default=1024, ge=1)
     """Minimum rate of any body that takes longer than `body_seconds`, to protect the connection. An application may
-    require more of some, such as uploads that hold one of few places."""
+    require more of some, such as uploads that hold one of few slots."""
 
     max_connections: int = Field(default=2000, ge=16)
     """Maximum connections. Above it, one without a request is closed; if all have one, only probes are served."""

@@ -21,7 +21,7 @@ _PRESENT_SECONDS = 1.0
 """How long calls are kept free for an organisation that has stopped calling, so that its next request gets one."""
 
 _AT_WORK_SECONDS = 0.1
-"""How long a call that may wait for a provider keeps its place."""
+"""How long a call that may wait for a provider keeps its slot."""
 
 
 class FairCalls:
@@ -72,7 +72,7 @@ class FairCalls:
     async def begun(self, timeout: float) -> AsyncGenerator[None]:
         """Waits for the turn of a call that may take long, such as a stream; `timeout` limits only the wait.
 
-        It gives up its place after a tenth of a second: a longer call is waiting for a provider, a client or a disk and
+        It gives up its slot after a tenth of a second: a longer call is waiting for a provider, a client or a disk and
         needs no core meanwhile. A shorter one was computed here.
 
         Raises:

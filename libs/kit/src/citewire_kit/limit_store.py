@@ -76,7 +76,7 @@ class Count(NamedTuple):
     """Lifetime of the counter from its first amount."""
 
 
-class Seat(NamedTuple):
+class SlotLimit(NamedTuple):
     """A limit on concurrent use."""
 
     key: str
@@ -84,25 +84,25 @@ class Seat(NamedTuple):
 
 
 class LimitStore(ABC):
-    """Counters that expire, and seats that are taken and released."""
+    """Counters that expire, and slots that are taken and released."""
 
     @abstractmethod
     async def add(self, counts: Sequence[Count]) -> list[int]:
         """Adds each amount, and returns the new counter values."""
 
     @abstractmethod
-    async def take_seats(self, seats: Sequence[Seat], lease: str, seconds: float) -> int | None:
-        """Takes a place in each seat, or in none; returns the index of the first full one, or None.
+    async def take_slots(self, slots: Sequence[SlotLimit], lease: str, seconds: float) -> int | None:
+        """Takes a slot under each limit, or under none; returns the index of the first full one, or None.
 
         Args:
-            seats: The places.
+            slots: The limits.
             lease: Who takes them.
-            seconds: When they are released even without `leave_seats`.
+            seconds: When they are released even without `release_slots`.
         """
 
     @abstractmethod
-    async def leave_seats(self, seats: Sequence[Seat], lease: str) -> None:
-        """Releases the places taken by `take_seats`."""
+    async def release_slots(self, slots: Sequence[SlotLimit], lease: str) -> None:
+        """Releases the slots taken by `take_slots`."""
 
 
 class _Generations:
@@ -134,7 +134,7 @@ class MemoryStore(LimitStore):
 
     def __init__(self) -> None:
         self._counters: dict[int, _Generations] = {}
-        self._seats: Counter[str] = Counter()
+        self._slots: Counter[str] = Counter()
 
     async def add(self, counts: Sequence[Count]) -> list[int]:
         """See `LimitStore`."""
@@ -147,22 +147,22 @@ class MemoryStore(LimitStore):
             counters = self._counters[count.seconds] = _Generations(count.seconds)
         return counters.add(count.key, count.amount)
 
-    async def take_seats(self, seats: Sequence[Seat], lease: str, seconds: float) -> int | None:
+    async def take_slots(self, slots: Sequence[SlotLimit], lease: str, seconds: float) -> int | None:
         """See `LimitStore`. Seats taken in this process are always released."""
         del lease, seconds
-        for index, seat in enumerate(seats):
-            if self._seats[seat.key] >= seat.limit:
+        for index, slot in enumerate(slots):
+            if self._slots[slot.key] >= slot.limit:
                 return index
-        self._seats.update(seat.key for seat in seats)
+        self._slots.update(slot.key for slot in slots)
         return None
 
-    async def leave_seats(self, seats: Sequence[Seat], lease: str) -> None:
+    async def release_slots(self, slots: Sequence[SlotLimit], lease: str) -> None:
         """See `LimitStore`."""
         del lease
-        for seat in seats:
-            self._seats[seat.key] -= 1
-            if self._seats[seat.key] <= 0:
-                del self._seats[seat.key]
+        for slot in slots:
+            self._slots[slot.key] -= 1
+            if self._slots[slot.key] <= 0:
+                del self._slots[slot.key]
 
 
 class SharedStore(LimitStore):
@@ -198,30 +198,30 @@ class SharedStore(LimitStore):
 
         return await self._try(shared, lambda: self._memory.add(counts))
 
-    async def take_seats(self, seats: Sequence[Seat], lease: str, seconds: float) -> int | None:
+    async def take_slots(self, slots: Sequence[SlotLimit], lease: str, seconds: float) -> int | None:
         """See `LimitStore`."""
 
         async def shared() -> int | None:
-            keys, limits = [f"{_PREFIX}:{seat.key}" for seat in seats], [seat.limit for seat in seats]
+            keys, limits = [f"{_PREFIX}:{slot.key}" for slot in slots], [slot.limit for slot in slots]
             index = await self._acquire(keys=keys, args=[lease, max(1, round(seconds)), *limits])
             return index - 1 if index else None
 
         async def in_memory() -> int | None:
-            full = await self._memory.take_seats(seats, lease, seconds)
+            full = await self._memory.take_slots(slots, lease, seconds)
             if full is None:
                 self._leases_in_memory.add(lease)
             return full
 
         return await self._try(shared, in_memory)
 
-    async def leave_seats(self, seats: Sequence[Seat], lease: str) -> None:
-        """See `LimitStore`. Places that can't be released now expire."""
+    async def release_slots(self, slots: Sequence[SlotLimit], lease: str) -> None:
+        """See `LimitStore`. Slots that can't be released now expire."""
         if lease in self._leases_in_memory:
             self._leases_in_memory.discard(lease)
-            return await self._memory.leave_seats(seats, lease)
+            return await self._memory.release_slots(slots, lease)
 
         async def shared() -> None:
-            await asyncio.gather(*(self._client.zrem(f"{_PREFIX}:{seat.key}", lease) for seat in seats))
+            await asyncio.gather(*(self._client.zrem(f"{_PREFIX}:{slot.key}", lease) for slot in slots))
 
         async def nothing() -> None:
             return None

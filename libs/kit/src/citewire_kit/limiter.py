@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from citewire_kit.errors import CitewireError, ResourceExhausted
-from citewire_kit.limit_store import Count, LimitStore, Seat
+from citewire_kit.limit_store import Count, LimitStore, SlotLimit
 from citewire_kit.metrics import LIMITED
 from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, OwnLimits, PlanLimits, effective
 from citewire_kit.spending import Spending
@@ -142,17 +142,17 @@ class Limiter:
         limits = await self._limits(tenant, Measure.STREAMS)
         names = {scope: _whose(tenant, scope) for scope in limits}
         scopes = [scope for scope in limits if names[scope]]
-        seats = [Seat(f"{Measure.STREAMS}:{scope}:{names[scope]}", limits[scope]) for scope in scopes]
+        slots = [SlotLimit(f"{Measure.STREAMS}:{scope}:{names[scope]}", limits[scope]) for scope in scopes]
         lease = secrets.token_hex(8)
-        full = await self._store.take_seats(seats, lease, seconds) if seats else None
+        full = await self._store.take_slots(slots, lease, seconds) if slots else None
         if full is not None:
-            limit = seats[full].limit
+            limit = slots[full].limit
             raise _limited(tenant, LimitState(Measure.STREAMS, scopes[full], limit, limit, 0), 1)
         try:
             yield
         finally:
-            if seats:
-                await self._store.leave_seats(seats, lease)
+            if slots:
+                await self._store.release_slots(slots, lease)
 
     @asynccontextmanager
     async def chat(self, tenant: Tenant, tokens: int, seconds: float) -> AsyncGenerator[Spending]:

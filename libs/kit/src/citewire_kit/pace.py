@@ -1,4 +1,4 @@
-"""Bodies that come too slowly: a slow sender holds a place that others wait for."""
+"""Bodies that come too slowly: a slow sender holds a slot that others wait for."""
 
 import asyncio
 import time
@@ -22,11 +22,11 @@ class Pace:
 
 
 async def paced(pieces: AsyncIterable[bytes], pace: Pace, holding: Holding) -> AsyncGenerator[bytes]:
-    """Yields pieces of a body as long as they arrive fast enough and its place isn't given to another sender.
+    """Yields pieces of a body as long as they arrive fast enough and its slot isn't given to another sender.
 
     Raises:
         Aborted: The sender is too slow (reason `UPLOAD_ABORTED`).
-        ResourceExhausted: The place was given to an organisation that has fewer (reason `OVERLOADED`).
+        ResourceExhausted: The slot was given to an organisation that has fewer (reason `OVERLOADED`).
     """
     iterator = aiter(pieces)
     waited, received = 0.0, 0
@@ -56,9 +56,9 @@ async def paced(pieces: AsyncIterable[bytes], pace: Pace, holding: Holding) -> A
             waited += time.monotonic() - begun
             received += len(piece)
             yield piece
-    raise no_place("the upload had to make way for another organisation's; nothing was stored")
+    raise no_free_slot("the upload had to make way for another organisation's; nothing was stored")
 
 
-def no_place(message: str) -> ResourceExhausted:
-    """Returns the error for an upload that gets no place or loses it."""
+def no_free_slot(message: str) -> ResourceExhausted:
+    """Returns the error for an upload that gets no slot or loses it."""
     return ResourceExhausted(message, reason="OVERLOADED", retry_after=RETRY_SECONDS)

@@ -27,7 +27,7 @@ from citewire.retriever.v1.table_pb2 import (
 
 from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied, invalid_field
 from citewire_kit.fair import FairShares
-from citewire_kit.pace import no_place
+from citewire_kit.pace import no_free_slot
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Role, Tenant
 from citewire_kit.user_rows import UserRow
@@ -85,7 +85,7 @@ class CorpusService:
         self._receiver = receiver
         self._limits = limits
         self._backlogs = Backlogs()
-        self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True)
+        self._uploads = FairShares(limits.max_uploads, lambda _: no_free_slot("too many uploads at once"), beyond=True)
 
     async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
         """Stores a file sent in parts, or fetched. When it returns, the file is durable and its ingest queued.
@@ -96,7 +96,7 @@ class CorpusService:
             InvalidArgument: It is empty (reason `EMPTY_UPLOAD`); or its first bytes are of an unsupported format
                 (`UNSUPPORTED_FORMAT`); or it can't be fetched (`SOURCE_FAILED`, `INVALID_FIELD`).
             ResourceExhausted: It is larger than a limit, or certainly has too much text (reason `TOO_LARGE`); or it
-                got no place, or lost it to an organisation with fewer (`OVERLOADED`); or it would exceed the storage
+                got no slot, or lost it to an organisation with fewer (`OVERLOADED`); or it would exceed the storage
                 limit of its owner or the organisation (`STORAGE_FULL`).
             Aborted: It arrives too slowly (reason `UPLOAD_ABORTED`).
             NotFound: The document that should get a new version doesn't exist.
@@ -108,8 +108,8 @@ class CorpusService:
             document_type = content.type or result.type
         check_metadata(document_type, content.metadata)
         self._backlogs.note_present(tenant.org_id)
-        with self._uploads.hold_now(tenant.org_id) as place:
-            async with self._receiver.receive(content, data, place) as (received, spool):
+        with self._uploads.hold_now(tenant.org_id) as slot:
+            async with self._receiver.receive(content, data, slot) as (received, spool):
                 stored = await self._content.add(tenant, received, spool)
             document = self._stored(tenant, content, stored)
             if stored is not None and stored.behind:

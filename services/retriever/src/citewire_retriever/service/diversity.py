@@ -44,10 +44,10 @@ def diversify(
     picked: list[Candidate] = []
     for _ in range(min(most, len(candidates))):
         value = np.where(left, (1 - diversity) * scores - diversity * likeness, -np.inf)
-        place = int(value.argmax())  # the first of the best: in a tie, the better candidate
-        picked.append(candidates[place])
-        left[place] = False
-        likeness = np.maximum(likeness, units @ units[place])
+        position = int(value.argmax())  # the first of the best: in a tie, the better candidate
+        picked.append(candidates[position])
+        left[position] = False
+        likeness = np.maximum(likeness, units @ units[position])
     return picked
 
 
@@ -55,9 +55,9 @@ def _units(candidates: Sequence[Candidate], vectors: Mapping[int, Vector]) -> ND
     """Vectors of length 1 as rows; zeros where there is none."""
     width = max((len(vector) for vector in vectors.values()), default=1)
     rows = np.zeros((len(candidates), width))
-    for place, candidate in enumerate(candidates):
+    for position, candidate in enumerate(candidates):
         vector = vectors.get(candidate.chunk_id)
         if vector is not None:
-            rows[place] = vector
+            rows[position] = vector
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1.0)

@@ -42,18 +42,18 @@ def collapse(candidates: Iterable[Candidate], most: int, rest: Iterable[Candidat
     left = iter(candidates)
     while len(firsts) < most and (candidate := next(left, None)) is not None:
         text = _Text(candidate.whole)
-        better = next((place for place, each in enumerate(texts) if each.alike(text)), None)
+        better = next((position for position, each in enumerate(texts) if each.alike(text)), None)
         if better is not None:
             named[better].append(candidate.chunk_id)
             continue
         firsts.append(candidate)
         texts.append(text)
         named.append([])
-    places = {candidate.content_hash: place for place, candidate in enumerate(firsts)}
+    positions = {candidate.content_hash: position for position, candidate in enumerate(firsts)}
     for candidate in chain(left, rest):
-        place = places.get(candidate.content_hash)
-        if place is not None:
-            named[place].append(candidate.chunk_id)
+        position = positions.get(candidate.content_hash)
+        if position is not None:
+            named[position].append(candidate.chunk_id)
     return [
         candidate._replace(duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else candidate
         for candidate, ids in zip(firsts, named, strict=True)

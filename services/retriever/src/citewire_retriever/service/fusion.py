@@ -111,9 +111,14 @@ def fuse(
     scores = [meaning * cosine + words * share for cosine, share in zip(legs.cosines, legs.shares, strict=True)]
     order = sorted(
         range(len(scores)),
-        key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.candidates[place].chunk_id),
+        key=lambda position: (
+            -scores[position],
+            -legs.shares[position],
+            -legs.cosines[position],
+            legs.candidates[position].chunk_id,
+        ),
     )
-    fused = ((legs.candidates[place], scores[place]) for place in order)
+    fused = ((legs.candidates[position], scores[position]) for position in order)
     return [candidate.with_scores(candidate.lexical_score, score) for candidate, score in fused]
 
 

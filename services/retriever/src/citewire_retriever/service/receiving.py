@@ -39,20 +39,20 @@ class Receiver:
 
     @asynccontextmanager
     async def receive(
-        self, content: NewContent, data: AsyncIterator[bytes], place: Holding
+        self, content: NewContent, data: AsyncIterator[bytes], slot: Holding
     ) -> AsyncGenerator[tuple[NewContent, Spool]]:
         """Receives a file, and yields it with its completed metadata; it is removed when the block ends.
 
         Args:
             content: Its metadata.
             data: Its bytes, unless it is fetched.
-            place: The upload's place.
+            slot: The upload's slot.
 
         Raises:
             CitewireError: As in `CorpusService.upload`.
         """
         if not content.source_url:
-            async with self._spooled(content, data, place) as spool:
+            async with self._spooled(content, data, slot) as spool:
                 yield content, spool
             return
         if self._fetcher is None:
@@ -64,14 +64,14 @@ class Receiver:
                 media_type=content.media_type or file.media_type,
                 url=content.url or content.source_url,
             )
-            async with self._spooled(content, file.data, place) as spool:
+            async with self._spooled(content, file.data, slot) as spool:
                 yield content, spool
 
     @asynccontextmanager
-    async def _spooled(self, content: NewContent, data: AsyncIterator[bytes], place: Holding) -> AsyncGenerator[Spool]:
+    async def _spooled(self, content: NewContent, data: AsyncIterator[bytes], slot: Holding) -> AsyncGenerator[Spool]:
         limits = self._limits
         async with Spool(limit_bytes=limits.upload_max_bytes, folder=limits.spool_dir) as spool:
-            pieces = paced(data, limits.upload_pace, place)
+            pieces = paced(data, limits.upload_pace, slot)
             async with aclosing(pieces), aclosing(readable(pieces, content.file_name, content.media_type)) as parts:
                 async for part in parts:
                     await spool.write(part)

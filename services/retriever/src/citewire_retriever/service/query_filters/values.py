@@ -152,8 +152,8 @@ def _kind(character: str) -> str:
 def _together(tokens: Tokens, index: int, length: int) -> bool:
     """Whether only a space, a hyphen or the like is between the words."""
     return all(
-        tokens.between(place, place + 1) in {" ", "-", "_", "/", ".", "&", " & ", "'", "’", ""}
-        for place in range(index, index + length - 1)
+        tokens.between(position, position + 1) in {" ", "-", "_", "/", ".", "&", " & ", "'", "’", ""}
+        for position in range(index, index + length - 1)
     )
 
 

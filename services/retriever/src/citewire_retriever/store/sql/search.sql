@@ -61,7 +61,7 @@ ORDER BY n.distance, c.chunk_id
 -- still finding nearer chunks. `again` then walks again; otherwise its limit is 0, and it doesn't start. The limit is evaluated
 -- before that walk starts, so the walk uses the number of candidates that `doubt` sets.
 WITH walked AS MATERIALIZED (
-    SELECT near.chunk_id, near.document_id, near.distance, row_number() OVER () AS place
+    SELECT near.chunk_id, near.document_id, near.distance, row_number() OVER () AS rank
     FROM (
         SELECT v.chunk_id, v.document_id, v.embedding <=> %(vector)s::halfvec AS distance
         FROM {vectors} v
@@ -76,14 +76,14 @@ doubt AS MATERIALIZED (
     SELECT CASE
         WHEN seen.given < %(first)s
           OR seen.last - best.last < %(margin)s * seen.last
-          OR best.place * 4 > %(first)s
+          OR best.rank * 4 > %(first)s
         THEN set_config('hnsw.ef_search', %(ef_search)s, true) IS NOT NULL
         ELSE false
     END AS there
     FROM (SELECT count(*) AS given, max(distance) AS last FROM walked) seen
     CROSS JOIN (
-        SELECT max(distance) AS last, max(place) AS place
-        FROM (SELECT distance, place FROM walked ORDER BY distance LIMIT %(watched)s) nearest
+        SELECT max(distance) AS last, max(rank) AS rank
+        FROM (SELECT distance, rank FROM walked ORDER BY distance LIMIT %(watched)s) nearest
     ) best
 ),
 again AS MATERIALIZED (
@@ -259,7 +259,7 @@ SELECT count(*) FILTER (WHERE s.live_version IS NOT NULL),
        count(*) FILTER (WHERE s.live_version IS NOT NULL AND {lacks_vectors}),
        count(*) FILTER (WHERE s.live_version IS NULL),
        coalesce(sum(s.live_chunks) FILTER (WHERE s.live_version IS NOT NULL), 0),
-       count(*) FILTER (WHERE s.live_version IS NOT NULL AND s.place = 1 AND s.running > %(budget)s::bigint AND EXISTS (
+       count(*) FILTER (WHERE s.live_version IS NOT NULL AND s.rank = 1 AND s.running > %(budget)s::bigint AND EXISTS (
            SELECT FROM corpus.chunks c
            WHERE c.org_id = %(org_id)s AND c.document_id = s.document_id AND c.version = s.live_version
              AND c.chunk_index = 0 AND c.token_count <= %(budget)s::bigint
@@ -268,7 +268,7 @@ SELECT count(*) FILTER (WHERE s.live_version IS NOT NULL),
 FROM (
     SELECT d.document_id, d.live_version, d.live_chunks,
            sum(d.live_tokens) FILTER (WHERE d.live_version IS NOT NULL) OVER recent_first AS running,
-           count(*) FILTER (WHERE d.live_version IS NOT NULL) OVER recent_first AS place
+           count(*) FILTER (WHERE d.live_version IS NOT NULL) OVER recent_first AS rank
     FROM corpus.documents d
     WHERE d.org_id = %(org_id)s AND {scope}
     WINDOW recent_first AS (ORDER BY d.created_at DESC, d.document_id DESC ROWS UNBOUNDED PRECEDING)
@@ -276,18 +276,18 @@ FROM (
 
 -- name: kept_items
 -- For long context: the included items and their versions.
-, array_agg(s.document_id ORDER BY s.place)
-      FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.place = 1)),
-  array_agg(s.live_version ORDER BY s.place)
-      FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.place = 1))
+, array_agg(s.document_id ORDER BY s.rank)
+      FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.rank = 1)),
+  array_agg(s.live_version ORDER BY s.rank)
+      FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.rank = 1))
 
 -- name: item_chunks
 -- All chunks of some items, in the items' order. A version that was superseded meanwhile is still read in full.
 SELECT {chunk_columns}
-FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[]) WITH ORDINALITY AS item (document_id, version, place)
+FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[]) WITH ORDINALITY AS item (document_id, version, rank)
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = item.document_id
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.document_id = item.document_id AND c.version = item.version
-ORDER BY item.place, c.chunk_index
+ORDER BY item.rank, c.chunk_index
 
 -- name: lacks_vectors
 NOT EXISTS (
