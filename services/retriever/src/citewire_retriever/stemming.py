@@ -1,6 +1,7 @@
 """Stems of words, by script, and among Latin-written languages by the text's own function words."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol, cast
@@ -32,7 +33,11 @@ _FUNCTION_WORDS: Final = {
     "dutch": "de het een van en in is dat op zijn met voor die niet aan er om ook als bij wat wie hoe waar wanneer "
     "door naar",
 }
-_WORDS: Final = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
+_LANGUAGES: Final = {
+    word: tuple(language for language, words in _FUNCTION_WORDS.items() if word in words.split())
+    for word in " ".join(_FUNCTION_WORDS.values()).split()
+}
+_LAST_LATIN: Final = "\u024f"
 
 
 class _Stems(Protocol):
@@ -50,22 +55,25 @@ def stem_words(words: Sequence[str]) -> list[str]:
     if not words:
         return []
     latin = guess(words)
+    if max(words)[0] <= _LAST_LATIN:
+        return _stemmer(latin).stemWords(words)
     by_language: dict[str, list[int]] = {}
-    for place, word in enumerate(words):
-        language = latin if word[0] <= "\u024f" else _of_script(word[0])
+    for position, word in enumerate(words):
+        language = latin if word[0] <= _LAST_LATIN else _of_script(word[0])
         if language:
-            by_language.setdefault(language, []).append(place)
+            by_language.setdefault(language, []).append(position)
     stems = list(words)
-    for language, places in by_language.items():
-        for place, stem in zip(places, _stemmer(language).stemWords([words[place] for place in places]), strict=True):
-            stems[place] = stem
+    for language, positions in by_language.items():
+        stemmed = _stemmer(language).stemWords([words[position] for position in positions])
+        for position, stem in zip(positions, stemmed, strict=True):
+            stems[position] = stem
     return stems
 
 
 def guess(words: Sequence[str]) -> str:
     """Returns the Latin-script language that the folded words seem to be in."""
-    counts = {language: sum(word in known for word in words) for language, known in _WORDS.items()}
-    best = max(counts, key=lambda language: counts[language])
+    counts = Counter(language for word in words if word in _LANGUAGES for language in _LANGUAGES[word])
+    best = max(_FUNCTION_WORDS, key=lambda language: counts[language])
     return best if counts[best] > counts[DEFAULT] else DEFAULT
 
 
