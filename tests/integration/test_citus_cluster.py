@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import numpy as np
 import psycopg
 import pytest
 from psycopg import sql
 
-from citewire_kit.postgres import open_pool
+from citewire_kit.postgres import guard_of, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.filters import Comparison, Operator
 from citewire_retriever.model import Scope, SearchMode, SearchQuery, Space
@@ -215,6 +215,21 @@ async def test_every_search_asks_one_shard_and_finds_what_one_postgres_finds(
     assert expected["hybrid, by size, org5 ann"] != expected["hybrid, by size, org5 bob"]
     assert sum(map(len, expected.values())) > 400
     assert await search(filled_database.dsn("citewire_corpus") + ONE_SHARD) == expected
+
+
+@pytest.mark.parametrize("role", ["citewire_chat", "citewire_ledger"])
+async def test_schemas_that_share_the_coordinator_work_as_on_one_postgres(
+    filled_database: Database, role: LiteralString
+) -> None:
+    """Their tables stay there, so their roles may not look up nodes and don't wait for any."""
+    pool = await open_pool(filled_database.dsn(role), max_size=1, name="test")
+    try:
+        async with tenant_transaction(pool, Tenant(ORGS[0], "ann", "pro")) as connection:
+            row = await (await connection.execute("SELECT current_setting('citewire.org_id'), current_user")).fetchone()
+        assert row == (ORGS[0], role)
+        assert guard_of(pool) is None
+    finally:
+        await pool.close()
 
 
 def test_a_query_of_several_shards_fails(filled_database: Database) -> None:

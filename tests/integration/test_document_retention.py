@@ -37,12 +37,13 @@ async def test_old_documents_are_deleted_with_answers_from_them(office: Office) 
         connection.execute("UPDATE corpus.documents SET created_at = now() - interval '31 days' WHERE title <> 'young'")
         connection.execute(
             "UPDATE corpus.versions v SET created_at = d.created_at FROM corpus.documents d"
-            " WHERE d.document_id = v.document_id AND d.title NOT IN ('renewed', 'Adas words')"
+            " WHERE d.org_id = v.org_id AND d.document_id = v.document_id AND d.title NOT IN ('renewed', 'Adas words')"
         )
+        [bobs] = connection.execute("SELECT document_id FROM corpus.documents WHERE owner = 'bob.zeisig'").fetchall()
         connection.execute(  # as if written from bob's document
             "UPDATE chat.messages SET details = jsonb_build_object('citations', jsonb_build_array(jsonb_build_object("
-            "'document_id', (SELECT document_id FROM corpus.documents WHERE owner = 'bob.zeisig'))))"
-            " WHERE role = 'assistant'"
+            "'document_id', %s::bigint))) WHERE role = 'assistant'",
+            bobs,
         )
     await sweep(office)  # without a policy, nothing is deleted
     titles = "SELECT title FROM corpus.documents ORDER BY title"

@@ -72,8 +72,8 @@ def require_own_once_live(database: HasDsn) -> None:
             " $$ BEGIN UPDATE chat.provider_rules SET require_own = true; RETURN NULL; END $$"
         )
         owner.execute(
-            "CREATE TRIGGER demand AFTER UPDATE OF live_version ON corpus.documents"
-            " FOR EACH ROW EXECUTE FUNCTION demand()"
+            "CREATE TRIGGER demand AFTER INSERT ON corpus.ingest_jobs"
+            " FOR EACH ROW WHEN (NEW.kind = 'enrich') EXECUTE FUNCTION demand()"
         )
 
 

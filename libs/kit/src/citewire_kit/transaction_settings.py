@@ -24,13 +24,18 @@ class Resolved(NamedTuple):
 _SETTER: Final = "citewire.set_local"
 """A distributed database has this function of names and values (text arrays), which changes settings on all nodes.
 `set_config` doesn't."""
+_HAS_NODES: Final = """
+SELECT coalesce(has_function_privilege(to_regprocedure('citewire.node_of(text)'), 'EXECUTE'), false)
+"""
 _spread: Final[weakref.WeakSet[AsyncConnection[Any]]] = weakref.WeakSet()
 
 
 async def find_nodes(connection: AsyncConnection[Any]) -> None:
-    """Stores whether a new connection's database is distributed."""
-    cursor = await connection.execute("SELECT to_regprocedure(%s) IS NOT NULL", (f"{_SETTER}(text[], text[])",))
-    row = await cursor.fetchone()
+    """Stores whether the database of a new connection is distributed.
+
+    It isn't for roles of schemas that may share the coordinator, but whose tables stay there: chat's and the ledger's.
+    """
+    row = await (await connection.execute(_HAS_NODES)).fetchone()
     if row is not None and row[0]:
         _spread.add(connection)
 
