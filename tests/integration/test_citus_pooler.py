@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
+from citewire_kit.errors import Unavailable
+from citewire_kit.postgres import Pool, guard_of, open_pool, tenant_transaction
 from citewire_retriever.ingest.model import Published
 from ingest_harness import ACME, OTHER, IngestHarness
 from pgbouncer import PooledDatabase, pgbouncer, prepare_nothing
@@ -31,6 +34,18 @@ class Pooled:
     def dsn(self, role: str) -> str:
         """Returns a role's connection string."""
         return (self.database if role == "postgres" else self.pooled).dsn(role)
+
+
+@asynccontextmanager
+async def used_pool(dsn: str, direct_dsn: str | None = None) -> AsyncGenerator[Pool]:
+    """A pool that has connected and so knows whether there are nodes."""
+    pool = await open_pool(dsn, direct_dsn=direct_dsn, max_size=1, name="test")
+    try:
+        async with tenant_transaction(pool, ACME):
+            pass
+        yield pool
+    finally:
+        await pool.close()
 
 
 async def test_parallel_searches_find_the_same_with_and_without_it(
@@ -60,6 +75,36 @@ async def test_documents_are_uploaded_claimed_and_published(
             assert [await publish(harness) for _ in uploads] == [Published.LIVE] * 6
             orgs = await harness.rows("SELECT org_id, count(*) AS n FROM corpus.vectors_1 GROUP BY 1 ORDER BY 1")
             assert [(row["org_id"], row["n"]) for row in orgs] == [("acme", 9), ("other", 9)]
+
+
+async def test_probing_nodes_leaves_no_limit_behind(citus_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pooler's one connection serves the probe and everybody else."""
+    prepare_nothing(monkeypatch)
+    with pgbouncer(citus_database) as pooled:
+        async with used_pool(pooled.dsn("citewire_corpus")) as pool:
+            guard = guard_of(pool)
+            assert guard is not None
+            await guard.require_all()
+            assert await guard._ask("acme") == (await guard._node_of("acme"), True)  # pyright: ignore[reportPrivateUsage]
+            async with tenant_transaction(pool, ACME, statement_seconds=7) as connection:
+                await connection.execute("COMMIT")
+                shown = await connection.execute("SHOW statement_timeout")
+                assert await shown.fetchone() == ("0",)
+
+
+async def test_nodes_are_probed_past_it(citus_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_nothing(monkeypatch)
+    with pgbouncer(citus_database) as pooled:
+        dsn = pooled.dsn("citewire_corpus")
+        async with used_pool(dsn, direct_dsn="postgresql://citewire_corpus@127.0.0.1:1/nothing") as pool:
+            guard = guard_of(pool)
+            assert guard is not None
+            with pytest.raises(Unavailable):
+                await guard.require_all()
+        async with used_pool(dsn, direct_dsn=citus_database.dsn("citewire_corpus")) as pool:
+            guard = guard_of(pool)
+            assert guard is not None
+            await guard.require_all()
 
 
 async def test_listeners_are_not_notified_and_harm_nobody(

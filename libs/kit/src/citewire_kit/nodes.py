@@ -49,8 +49,8 @@ _NODES_OF: Final = "SELECT org, citewire.node_of(org) FROM unnest(%s::text[]) AS
 _ASK: Final = "SELECT citewire.ask_node(%s)"
 _SILENT: Final = "SELECT citewire.silent_nodes()"
 _LIMIT: Final = (
-    "SELECT set_config('citus.node_connection_timeout', %(limit)s, false),"
-    " set_config('statement_timeout', %(limit)s, false)"
+    "SELECT set_config('citus.node_connection_timeout', %(limit)s, true),"
+    " set_config('statement_timeout', %(limit)s, true)"
 )
 _LOST = re.compile(r"connection|remote node|(?:prepare|commit) transaction|could not find valid entry for shard")
 """The last is said of shards that were moved or split between a statement's plan and what it asks on a node."""
@@ -137,7 +137,7 @@ class NodeGuard:
         """Assumes at first that all nodes are reachable.
 
         Args:
-            dsn: The pool's connection string.
+            dsn: Connection string of the pool's database, past any pooler.
             size: Maximum size of the pool.
             name: The pool's name.
             read: Executes a statement on a connection of the pool, and returns its first row.
@@ -206,7 +206,7 @@ class NodeGuard:
         """
         silent: list[str] | None = None
         try:
-            async with self._connected(2 * ANSWER_SECONDS) as connection:
+            async with self._connected(2 * ANSWER_SECONDS) as connection, connection.transaction():
                 await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
                 row = await (await connection.execute(_SILENT)).fetchone()
             silent = None if row is None else row[0]
@@ -351,13 +351,14 @@ class NodeGuard:
 
                 limit = asyncio.get_running_loop().call_later(_CONNECT_SECONDS, break_off, connection)
                 try:
-                    await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
                     row = await (await connection.execute(_NODE_OF, (org_id,))).fetchone()
                     node = str(row[0]) if row is not None else ""
                     limit.cancel()
                     limit = asyncio.get_running_loop().call_later(ANSWER_SECONDS + 0.5, give_up)
                     try:
-                        await connection.execute(_ASK, (org_id,))
+                        async with connection.transaction():
+                            await connection.execute(_LIMIT, {"limit": f"{ANSWER_SECONDS:.0f}s"})
+                            await connection.execute(_ASK, (org_id,))
                     except (psycopg.OperationalError, psycopg.InternalError) as exc:
                         log.info("node_asked", node=node, error=str(exc))
                         return node, False if late or not connection.closed else None

@@ -64,6 +64,7 @@ def guard_of(pool: Pool) -> NodeGuard | None:
 async def open_pool(
     dsn: str,
     *,
+    direct_dsn: str | None = None,
     min_size: int = 1,
     max_size: int = 8,
     name: str,
@@ -77,6 +78,7 @@ async def open_pool(
 
     Args:
         dsn: libpq connection string with the process's role.
+        direct_dsn: One that no pooler stands behind, for probing nodes; None if `dsn` is.
         min_size: Minimum number of connections.
         max_size: Maximum number of connections.
         name: Shown as `application_name`.
@@ -87,11 +89,13 @@ async def open_pool(
         StartupError: The connection string is malformed.
     """
     check_dsn(dsn, name)
+    if direct_dsn is not None:
+        check_dsn(direct_dsn, name)
 
     async def configure(connection: Connection) -> None:
         await find_nodes(connection)
         if is_spread(connection) and pool not in _guards:
-            _guards[pool] = _make_guard(pool, dsn)
+            _guards[pool] = _make_guard(pool, direct_dsn or dsn)
 
     pool: Pool = _GuardedPool(
         dsn,

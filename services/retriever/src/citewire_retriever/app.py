@@ -72,12 +72,14 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     metrics_server = start_metrics_server(settings)
     init_limits(Measure.STORED_BYTES)
     stack.callback(metrics_server.close)
-    dsn = settings.dsn.get_secret_value()
-    pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever", resolved=VISIBLE)
+    dsn, direct_dsn = settings.dsn.get_secret_value(), settings.direct()
+    pool = await open_pool(
+        dsn, direct_dsn=direct_dsn, max_size=settings.pool_max_size, name="citewire-retriever", resolved=VISIBLE
+    )
     stack.push_async_callback(pool.close)
-    health = await open_pool(dsn, max_size=1, name="citewire-retriever-health")
+    health = await open_pool(dsn, direct_dsn=direct_dsn, max_size=1, name="citewire-retriever-health")
     stack.push_async_callback(health.close)
-    feed = await stack.enter_async_context(PostgresProgressFeed(dsn))
+    feed = await stack.enter_async_context(PostgresProgressFeed(direct_dsn))
     sampler = await _start_sampling(stack, settings)
     retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings), sampler, health=health))
     storage = PostgresStorage(pool, None if settings.auth == "off" else settings.limits_by_plan())
@@ -173,6 +175,7 @@ async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) ->
     )
     pool = await open_pool(
         settings.dsn.get_secret_value(),
+        direct_dsn=settings.direct(),
         min_size=0,
         max_size=settings.recall_sample_connections,
         name="citewire-retriever-recall",

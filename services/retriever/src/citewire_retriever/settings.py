@@ -26,6 +26,10 @@ class RetrieverSettings(CallerLimitSettings):
     dsn: SecretStr
     """Connection string of the role citewire_corpus, which is neither owner nor exempt from row-level security."""
 
+    direct_dsn: SecretStr | None = None
+    """The same past the pooler, if `dsn` leads through one: for notifications, which a pooler doesn't pass on, and for
+    probing a cluster's nodes, which would hold up the pooler's connections. None: `dsn`."""
+
     pool_max_size: int = Field(default=8, ge=1, le=200)
     """Most database connections. A search holds one for a few milliseconds; more than cores × 4 only queue there."""
 
@@ -160,3 +164,7 @@ class RetrieverSettings(CallerLimitSettings):
     def _is_a_list(cls, value: str) -> str:
         EgressPolicy.parse(value)
         return value
+
+    def direct(self) -> str:
+        """Returns the connection string past any pooler."""
+        return (self.direct_dsn or self.dsn).get_secret_value()
