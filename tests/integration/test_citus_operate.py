@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from citewire_retriever.citus import cluster
 from citewire_retriever.citus.changes import add_node, move, rebalance
 from citewire_retriever.citus.cluster import Cluster, ClusterError, NodeAddress, parse_address
 from citewire_retriever.citus.status import ClusterStatus, read_status
@@ -87,6 +88,17 @@ async def test_problems_with_the_cluster_are_named(
             await move(cluster, ORGS[0], address(citus_cluster.coordinator), together=False)
         with pytest.raises(ClusterError, match="no organisation 'nobody'"):
             await move(cluster, "nobody", address(citus_cluster.workers[0]), together=False)
+
+
+async def test_a_connection_lost_at_once_is_reported(
+    cluster_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the process that watches the cluster would end."""
+    ended = {**cluster.SQL, "engine": "SELECT pg_terminate_backend(pg_backend_pid())::text, true"}
+    monkeypatch.setattr(cluster, "SQL", ended)
+    with pytest.raises(ClusterError, match="terminating connection"):
+        async with Cluster.open(cluster_database.owner_dsn, print):
+            pass
 
 
 async def test_a_node_that_would_lose_commits_is_refused(

@@ -114,8 +114,11 @@ class Cluster:
         what = "the coordinator (CITEWIRE_RETRIEVER_MIGRATE_DSN)"
         connection = await connect(dsn, what, wait_seconds=wait_seconds)
         async with connection:
-            await require_cluster(connection, empty=empty)
-            await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
+            try:
+                await require_cluster(connection, empty=empty)
+                await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
+            except psycopg.Error as exc:
+                raise ClusterError(describe_error(exc)) from exc
             yield Cluster(dsn, connection, say, wait_seconds=wait_seconds)
 
     async def nodes(self) -> list[Node]:
