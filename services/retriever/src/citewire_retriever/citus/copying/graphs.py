@@ -1,10 +1,15 @@
 """Vectors' graphs of a target are built once all vectors are there: as many insertions take several times as long."""
 
+from typing import Final
+
 from psycopg import sql
 
 from citewire_retriever.citus.cluster import Say
 from citewire_retriever.citus.copying.notes import change_schema
 from citewire_retriever.citus.copying.side import SQL, Side
+
+_ONE_BY_ONE: Final = "SET LOCAL citus.max_adaptive_executor_pool_size = 1"
+"""Each node builds the graphs of its shards in turn: each takes up to `maintenance_work_mem` of its memory."""
 
 
 async def drop_graphs(target: Side) -> None:
@@ -21,4 +26,5 @@ async def build_graphs(target: Side, say: Say) -> None:
     for name, definition in await target.rows(SQL["dropped_graphs"]):
         say(f"building the index {name}")
         forget = sql.SQL("DELETE FROM citewire_copy.graphs WHERE name = {}").format(name)
-        await change_schema(target, [definition.encode(), forget])
+        limit = [_ONE_BY_ONE] if target.spread else []
+        await change_schema(target, [*limit, definition.encode(), forget])
