@@ -39,6 +39,15 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "selects pods of",
     ),
     (
+        "a disruption budget for only some of a cluster's nodes",
+        rules.selectors_match,
+        "postgres-citus",
+        lambda all_: find(all_, "PodDisruptionBudget", "citus")["spec"].update(
+            selector={"matchLabels": {"app.kubernetes.io/name": "citewire-citus-worker"}}
+        ),
+        "PodDisruptionBudget citus: selects pods of StatefulSet citus-worker",
+    ),
+    (
         "a Deployment that doesn't take its own pods",
         rules.selectors_match,
         "base",

@@ -38,6 +38,8 @@ from manifests import (
 Rule = Callable[[Sequence[Resource]], Iterator[str]]
 _LAST_FRAMES = 5
 """Seconds that a process may take after its drain."""
+_TOGETHER = {"PodDisruptionBudget citus": ["StatefulSet citus-coordinator", "StatefulSet citus-worker"]}
+"""What takes the pods of exactly these workloads, on purpose: of a cluster's nodes, one may go at a time."""
 _UNITS = {"": 1.0, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -54,8 +56,10 @@ def selectors_match(resources: Sequence[Resource]) -> Iterator[str]:
         of_callers = entry["kind"] == "NetworkPolicy" and any(selects(selector, label_of_callers(c)) for c in CALLED)
         if not taken and not of_callers:
             yield f"{name_of(entry)}: selects no pod"
-        if entry["kind"] in ("Service", "PodDisruptionBudget") and len(taken) > 1:
-            yield f"{name_of(entry)}: selects pods of {', '.join(name_of(workload) for workload in taken)}"
+        owners = [name_of(workload) for workload in taken]
+        together = _TOGETHER.get(name_of(entry))
+        if entry["kind"] in ("Service", "PodDisruptionBudget") and (owners != together if together else len(taken) > 1):
+            yield f"{name_of(entry)}: selects pods of {', '.join(owners)}"
     names = {workload["metadata"]["name"] for workload in of_kind(resources, "Deployment")}
     for scaler in of_kind(resources, "HorizontalPodAutoscaler", "ScaledObject"):
         if scaler["spec"]["scaleTargetRef"]["name"] not in names:

@@ -19,6 +19,11 @@ SET password_encryption = 'scram-sha-256';
 CREATE EXTENSION citus;
 CREATE ROLE citewire_corpus LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEROLE NOCREATEDB PASSWORD :'corpus_password';
 CREATE ROLE citewire_worker LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEROLE NOCREATEDB PASSWORD :'worker_password';
+-- Not in postgresql.conf: a move of shards has sessions of the owner's that are idle in a transaction.
+ALTER ROLE citewire_corpus SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE citewire_corpus SET lock_timeout = '60s';
+ALTER ROLE citewire_worker SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE citewire_worker SET lock_timeout = '60s';
 INSERT INTO pg_dist_authinfo (nodeid, rolename, authinfo)
 SELECT 0, role, 'password=''' || replace(replace(password, '\', '\\'), '''', '\''') || '''' -- as libpq quotes
 FROM (VALUES (:'owner', :'owner_password'),
