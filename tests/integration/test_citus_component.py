@@ -237,14 +237,25 @@ def test_each_node_is_added_and_backed_up() -> None:
         for number in range(entry["spec"]["replicas"])
     ]
     assert len(names) == 3
-    job = next(entry for entry in resources if entry["kind"] == "CronJob")
-    base = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["initContainers"][0]
+    jobs = {entry["metadata"]["name"]: entry["spec"] for entry in resources if entry["kind"] == "CronJob"}
+    [base] = jobs["citus-backup"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert int(base["args"][2]) == jobs["citus-backup"]["successfulJobsHistoryLimit"]
     assert [argument.partition("=") for argument in base["args"][3:]] == [
         (name.partition(".")[0], "=", name) for name in names
     ]
     [patch] = load("kustomization.yaml")[0]["patches"]
     [change] = yaml.safe_load(patch["patch"])
     assert change["value"]["args"] == ["cluster", "add-node", *names[1:]]
+
+
+def test_a_failed_point_is_not_made_again_under_its_name() -> None:
+    [point] = [entry["spec"] for entry in load("operate.yaml") if entry["metadata"]["name"] == "citus-point"]
+    job = point["jobTemplate"]["spec"]
+    [container] = job["template"]["spec"]["containers"]
+    assert container["args"] == ["cluster", "restore-point", "$(JOB_NAME)"]
+    names = {entry["name"]: entry.get("valueFrom", {}).get("fieldRef") for entry in container["env"]}
+    assert names["JOB_NAME"] == {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}
+    assert (job["backoffLimit"], job["template"]["spec"]["restartPolicy"]) == (0, "Never")
 
 
 def test_scripts_are_valid_shell_and_their_files_are_mounted() -> None:

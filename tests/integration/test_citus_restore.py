@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -286,7 +287,17 @@ def test_old_base_backups_are_deleted_with_their_log(backup: Backup, library: Da
     assert library.name == "library"
     if not (backup.folder / "coordinator" / "base" / LABEL).exists():  # the test above may have made it
         backup.take(LABEL)
+    assert [path.name for path in (backup.folder / "whole").iterdir()] == [LABEL]
+    # One that failed on the last node is no backup, and its successor doesn't push a whole one out.
+    for name in ("coordinator", "worker-0"):
+        shutil.copytree(backup.folder / name / "base" / LABEL, backup.folder / name / "base" / "20261125T020000Z")
+    (backup.folder / "worker-1" / "base" / ".part").mkdir()
+    backup.take("20261125T120000Z")
+    for name, _ in backup.named():
+        bases = sorted(path.name for path in (backup.folder / name / "base").iterdir())
+        assert bases == [LABEL, "20261125T120000Z"]
     backup.take("20261126T020000Z", keep=1)
+    assert [path.name for path in (backup.folder / "whole").iterdir()] == ["20261126T020000Z"]
     for name, _ in backup.named():
         folder = backup.folder / name
         assert [path.name for path in (folder / "base").iterdir()] == ["20261126T020000Z"]

@@ -1,27 +1,43 @@
 #!/bin/sh
 # Takes a base backup of each node, one after the other, and lets the oldest go:
 #   backup.sh FOLDER LABEL KEEP NAME=HOST[:PORT]...
-# FOLDER/NAME gets base/LABEL, beside wal, in which archive.sh puts the node's log. KEEP base backups of each node are
-# kept, with the log since the oldest of them. Restore them with restore.sh, to a point that was made after this ended.
+# FOLDER/NAME gets base/LABEL, beside wal, in which archive.sh puts the node's log. FOLDER/whole names the labels that all
+# nodes have. KEEP of these stay, with the log since the oldest. Restore them with restore.sh, to a point that was made
+# after this ended. Run again with the same label after a failure, it goes on.
 # User, password and TLS come from libpq's own variables (PGUSER, PGPASSWORD, PGSSLMODE...).
 set -eu
 folder="$1" label="$2" keep="$3"
 shift 3
 
+# prune COUNT NODE...: only LABEL stays, and the last COUNT others that all nodes have, with the log since the oldest.
+# Labels sort by time. Parts of a backup that failed on another node go: the cluster can't be restored from them.
+prune() {
+  stay="$(ls "$folder/whole" | grep -Fvx -e "$label" | sort | tail -n "$1")"
+  shift
+  for node in "$@"; do
+    bases="$folder/${node%%=*}/base"
+    mkdir -p "$bases"
+    rm -rf "$bases/.part"
+    ls "$bases" | grep -Fvx -e "$label" -e "$stay" | while read -r old; do rm -rf "${bases:?}/$old"; done
+    first="$(sed -n 's/^START WAL LOCATION: .*(file \([0-9A-F]*\))$/\1/p' "$bases"/*/backup_label 2> /dev/null | sort | head -n 1)"
+    [ -z "$first" ] || pg_archivecleanup --clean-backup-history "${bases%/base}/wal" "$first"
+  done
+  ls "$folder/whole" | grep -Fvx -e "$label" -e "$stay" | while read -r old; do rm "$folder/whole/$old"; done
+}
+
+# Room first: otherwise an archive that is full stays full. The last whole backup is never deleted before its successor.
+mkdir -p "$folder/whole"
+prune "$((keep > 1 ? keep - 1 : 1))" "$@"
 for node in "$@"; do
   name="${node%%=*}" address="${node#*=}"
   host="${address%:*}" port=5432
   [ "$host" = "$address" ] || port="${address##*:}"
   bases="$folder/$name/base"
-  mkdir -p "$bases"
-  if [ ! -e "$bases/$label" ]; then # run again after a failure, it goes on
-    rm -rf "$bases/.part"
+  if [ ! -e "$bases/$label" ]; then
     # The log since the beginning is in the archive: the server waits for that at the end.
     pg_basebackup --host="$host" --port="$port" --pgdata="$bases/.part" --checkpoint=fast --wal-method=none --no-password
     mv "$bases/.part" "$bases/$label"
   fi
-  # Labels sort by time. What is older than the last KEEP goes, and the log before the oldest that stays.
-  ls "$bases" | sort -r | tail -n "+$((keep + 1))" | while read -r old; do rm -rf "${bases:?}/$old"; done
-  first="$(sed -n 's/^START WAL LOCATION: .*(file \([0-9A-F]*\))$/\1/p' "$bases/$(ls "$bases" | sort | head -n 1)/backup_label")"
-  pg_archivecleanup --clean-backup-history "$folder/$name/wal" "$first"
 done
+touch "$folder/whole/$label"
+prune "$((keep - 1))" "$@"
