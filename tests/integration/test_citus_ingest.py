@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,41 @@ async def test_a_document_is_published_replaced_and_deleted_on_one_shard(citus_d
         for table in ("documents", "versions", "originals", "texts", "chunks", "lexical", "vectors_1", "ingest_jobs"):
             assert await harness.count(table, document_id) == 0, table
             assert await harness.count(table, other_id) > 0, table
+
+
+async def test_an_upload_whose_job_was_lost_is_queued_again(citus_database: Database) -> None:
+    """Its transaction commits on the node first: the coordinator may go away before it has the job."""
+    async with IngestHarness.open(citus_database) as harness:
+        document_id = await harness.upload("a.txt", "text", request_id="r1")
+        await harness.upload("b.txt", "text")
+        await harness.rows("DELETE FROM corpus.ingest_jobs WHERE org_id = 'acme' RETURNING 1")
+        assert await harness.upload("a.txt", "text", request_id="r1") == document_id  # acknowledged only now
+        [job] = await harness.rows("SELECT document_id, kind, state, user_id FROM corpus.ingest_jobs")
+        assert job == {"document_id": document_id, "kind": "ingest", "state": "queued", "user_id": ACME.user_id}
+        assert await publish(harness) is Published.LIVE
+        assert await harness.upload("a.txt", "text", request_id="r1") == document_id
+        assert await harness.worker.claim("ingest", worker="test", lease_seconds=60) is None
+        # The other one was never acknowledged, but would wait for ever.
+        async with await open_pool(citus_database.dsn("citewire_worker"), max_size=1, name="test") as pool:
+            backfill = PostgresBackfillStore(pool)
+            assert await backfill.queue_missing("acme", most=10) == 0, "its transaction might not be over"
+            await harness.rows("UPDATE corpus.versions SET created_at = now() - interval '1 hour' RETURNING 1")
+            assert await backfill.queue_missing("acme", most=10) == 1
+            assert await backfill.queue_missing("acme", most=10) == 0
+        assert await publish(harness) is Published.LIVE
+
+
+async def test_a_job_whose_version_is_gone_is_forgotten(citus_database: Database) -> None:
+    """A deletion, too, commits on the node first, and jobs have no foreign key."""
+    async with IngestHarness.open(citus_database) as harness:
+        await harness.upload("a.txt", "text")
+        job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
+        assert job is not None
+        assert not await harness.worker.forget_orphan(job)
+        await harness.rows("DELETE FROM corpus.documents WHERE org_id = 'acme' RETURNING 1")
+        assert not await harness.worker.forget_orphan(replace(job, fence=job.fence - 1))
+        assert await harness.worker.forget_orphan(job)
+        assert await harness.rows("SELECT 1 FROM corpus.ingest_jobs") == []
 
 
 async def test_watchers_are_notified_of_changes_by_the_stores(citus_database: Database) -> None:

@@ -98,9 +98,10 @@ class IngestHarness:
         media_type: str = "",
         collection: str = "",
         tags: tuple[str, ...] = (),
+        request_id: str = "",
     ) -> int:
         """Uploads a file; returns the document's id when it is durable."""
-        content = NewContent(document_id, "file", name, media_type, title, collection, tags, None, "")
+        content = NewContent(document_id, "file", name, media_type, title, collection, tags, None, "", request_id)
         source = BytesSource(data.encode() if isinstance(data, str) else data)
         stored = await self.uploads.add(tenant, content, source)
         assert stored is not None

@@ -84,6 +84,9 @@ class FakeStore:
         self.queued.append(([table.name for table in tables], [table.name for table in further]))
         return self.missing
 
+    async def queue_missing(self, org_id: str, *, most: int) -> int:
+        return 0
+
     async def queue_enrichment(self, org_id: str, *, most: int) -> int:
         del org_id, most
         return 0

@@ -98,6 +98,9 @@ class FakeStore:
             self.put_back_after.append(delay_seconds)
         return self.spread
 
+    async def forget_orphan(self, job: Job) -> bool:
+        return False
+
     async def sweep(self, job: Job) -> None:
         self._end("swept", job.version)
 

@@ -302,6 +302,14 @@ SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now(), att
     next_run_at = now() + make_interval(secs => %(delay_seconds)s)
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
 
+-- name: version_exists
+SELECT 1 FROM corpus.versions
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: delete_orphan
+DELETE FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+
 -- name: lock_version
 SELECT 1 FROM corpus.versions
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s

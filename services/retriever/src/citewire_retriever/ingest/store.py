@@ -16,6 +16,7 @@ from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.headings import named
 from citewire_retriever.ingest.chunk_rows import chunk_columns, chunk_terms
 from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.cluster_jobs import forget_orphan, put_back
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.model import (
     Job,
@@ -42,7 +43,6 @@ _CHANNEL: Final = "citewire_corpus_jobs"
 _LISTENER: Final = {"application_name": "citewire-worker-listen", "connect_timeout": 5}
 _PARTS_AT_ONCE: Final = 4
 _TEXT_PART: Final = 100_000
-_PUT_BACK_SECONDS: Final = 5.0
 _LONG_STATEMENT: Final = 300.0
 """Seconds for publishing and removing, which take longer for larger documents."""
 
@@ -313,11 +313,11 @@ class PostgresJobStore:
 
     async def put_back(self, job: Job, *, delay_seconds: float) -> bool:
         """Requeues a job whose version's node is away, which `retry` can't do; False without nodes."""
-        if guard_of(self._pool) is None:
-            return False
-        async with shared(self._pool, statement_seconds=_PUT_BACK_SECONDS) as connection:
-            cursor = await connection.execute(SQL["put_back"], {**job_key(job), "delay_seconds": delay_seconds})
-            return cursor.rowcount == 1
+        return await put_back(self._pool, job, delay_seconds=delay_seconds)
+
+    async def forget_orphan(self, job: Job) -> bool:
+        """Deletes a job without a version, as foreign keys do without nodes; False if it has one."""
+        return await forget_orphan(self._pool, job)
 
     async def live(self, job: Job) -> LiveVersion | None:
         """Reads the job's version; None if it is no longer live."""

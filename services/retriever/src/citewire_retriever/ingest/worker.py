@@ -227,6 +227,10 @@ class Worker:
             return "done" if await self._run_charged(job) else "passed_on"
         except LeaseLostError:
             # Possibly only the version is gone or superseded: the next worker that claims the job ends it.
+            with suppress(CitewireError):  # then that worker looks again
+                if await self._store.forget_orphan(job):
+                    log.warning("orphan_forgotten", **job.names)
+                    return "lost"
             await self._release(job, uncount=False)
             return "lost"
         except EnrichmentError as error:

@@ -25,13 +25,15 @@ from citewire_retriever.store.documents import (
     violates,
     write_document,
 )
-from citewire_retriever.store.jobs import queue_enrichment, queue_ingest
+from citewire_retriever.store.jobs import queue_enrichment, queue_ingest, queue_missing
 from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("content")
 _DOCUMENTS: Final = rows.queries("documents")
 PART_BYTES: Final = 1024 * 1024
 _PARTS_AT_ONCE: Final = 4
+_MOST_VERSIONS: Final = 100
+"""Most versions of one document that wait for an ingest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class PostgresContent:
     async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> Stored | None:
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
             if content.request_id and (result := await _made_before(connection, tenant, content)) is not None:
+                await queue_missing(connection, tenant.org_id, document_id=result, most=_MOST_VERSIONS)
                 return await _read_stored(connection, tenant, result)
             made = await _make_version(connection, tenant, content)
             if made is None:

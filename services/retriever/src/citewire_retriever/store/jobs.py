@@ -74,6 +74,29 @@ async def queue_enrichment(connection: Connection, org_id: str, document_id: int
         await connection.execute(_SPREAD["queue_enrichment"], values)
 
 
+async def queue_missing(
+    connection: Connection, org_id: str, *, document_id: int | None = None, after: float = 0, most: int
+) -> int:
+    """Queues versions that wait for an ingest but have no job, if the database is distributed; returns how many.
+
+    Args:
+        connection: A transaction under the organisation.
+        org_id: The organisation.
+        document_id: Only this document's.
+        after: Only those that are at least so many seconds old: others' jobs may not be committed yet.
+        most: Maximum number of waiting versions to look at, the oldest first.
+    """
+    if not is_spread(connection):
+        return 0
+    values: dict[str, Any] = {"org_id": org_id, "document_id": document_id, "after": after, "most": most}
+    waiting = await (await connection.execute(_SPREAD["without_job"], values)).fetchall()
+    if not waiting:
+        return 0
+    names = ("document_ids", "versions", "owners", "sizes")
+    columns = {name: list(column) for name, column in zip(names, zip(*waiting, strict=True), strict=True)}
+    return (await connection.execute(_SPREAD["queue_missing"], {"org_id": org_id, **columns})).rowcount
+
+
 async def change_documents(connection: Connection, statement: LiteralString, values: Mapping[str, Any]) -> int:
     """Changes documents of `org_id` by a statement, and notifies watchers; returns how many."""
     return await _change(connection, statement, values, delete_jobs=False)

@@ -77,6 +77,8 @@ class Backfill:
             org_id, [table for _, table in spaces], further, most=most, again=self._settings.backfill_again_seconds
         )
         to_enrich = await self._store.queue_enrichment(org_id, most=most)
+        if missing := await self._store.queue_missing(org_id, most=most):
+            log.warning("uploads_queued_again", org_id=org_id, documents=missing)
         if queued or to_enrich:
             metrics.BACKFILL_QUEUED.inc(queued)
             log.info("backfill_queued", org_id=org_id, documents=queued, to_enrich=to_enrich)

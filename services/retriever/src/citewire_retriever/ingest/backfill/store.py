@@ -16,9 +16,12 @@ from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, V
 from citewire_retriever.ingest.transactions import own_embedding, refused, shared
 from citewire_retriever.ingest.turn import Turn
 from citewire_retriever.model import Space, SpaceScale
+from citewire_retriever.store.jobs import queue_missing
 
 _SQL: Final = load_queries("citewire_retriever.ingest.backfill", "queries.sql")
 _LONG_STATEMENT: Final = 300.0
+_MISSING_SECONDS: Final = 120.0
+"""Age of uploads of which each has a job, unless it was lost."""
 """Time limit for checking an organisation, which reads an index entry per chunk."""
 _SAMPLE: Final = 4000
 """Approximate number of chunks for a library's centroid; all, if there are fewer."""
@@ -111,6 +114,12 @@ class PostgresBackfillStore:
                     vectors = sql.Identifier("corpus", table)
                     queued += await _queue(connection, "incomplete", values, vectors=vectors)
         return queued
+
+    async def queue_missing(self, org_id: str, *, most: int) -> int:
+        """Queues uploads whose job a cluster's coordinator has lost; returns how many."""
+        with refused():
+            async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
+                return await queue_missing(connection, org_id, after=_MISSING_SECONDS, most=most)
 
     async def queue_enrichment(self, org_id: str, *, most: int) -> int:
         """Queues a limited number of live versions of collections with enrichment; returns how many."""

@@ -27,3 +27,22 @@ LEFT JOIN corpus.ingest_jobs upload
   ON upload.org_id = %(org_id)s AND upload.document_id = %(document_id)s AND upload.version = %(version)s
  AND upload.kind = 'ingest'
 ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
+
+-- name: without_job
+-- Versions that wait for an ingest, oldest first. A transaction commits on its node first: if the coordinator goes away before its
+-- own commit, the version is there, but not its job.
+SELECT v.document_id, v.version, d.owner, v.size_bytes
+FROM corpus.versions v
+JOIN corpus.documents d ON d.org_id = v.org_id AND d.document_id = v.document_id
+WHERE v.org_id = %(org_id)s AND v.status IN ('pending', 'processing')
+  AND (%(document_id)s::bigint IS NULL OR v.document_id = %(document_id)s)
+  AND v.created_at <= now() - make_interval(secs => %(after)s)
+ORDER BY v.created_at, v.document_id, v.version
+LIMIT %(most)s
+
+-- name: queue_missing
+-- Those that have a job keep it.
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, size_bytes, lane)
+SELECT %(org_id)s, waiting.*, 'bulk'
+FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[], %(owners)s::text[], %(sizes)s::bigint[]) AS waiting
+ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
