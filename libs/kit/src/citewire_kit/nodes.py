@@ -36,6 +36,9 @@ ANSWER_SECONDS: Final = 4.0
 """A node that hasn't answered a trivial query within this time counts as unreachable: a busy one takes much less.
 Transactions waiting for it are then aborted, so after SUSPECT_SECONDS more at most."""
 
+_WATCH_SECONDS: Final = 4.0
+"""Longest interval at which the node of a transaction that goes on is probed."""
+
 AGAIN_SECONDS: Final = 1.0
 """Pause between probes of an unreachable node, in addition to their time limit."""
 
@@ -174,13 +177,14 @@ class NodeGuard:
         Raises:
             Unavailable: The node doesn't respond, or none of its share became free in time.
         """
+        until = time.monotonic() + seconds
         node = await self._node_of(org_id)
         self._check(node)
         shares = self._shares.get(node)
         if shares is None:
             shares = FairShares(self._most, self._refusal, while_waiting=self._while_waiting)
             self._shares[node] = shares
-        async with shares.hold(org_id, seconds=seconds):
+        async with shares.hold(org_id, seconds=max(0.0, until - time.monotonic())):
             self._check(node)
             use = NodeUse(org_id, node)
             self._uses.add(use)
@@ -220,9 +224,14 @@ class NodeGuard:
                 retry_after=AGAIN_SECONDS,
             )
 
+    async def retire(self) -> None:
+        """Stops probing. Lookups go on: they may wait for the very connection that shows that there are no nodes."""
+        await end(*self._looking.values())
+
     async def close(self) -> None:
-        """Stops probing."""
-        await end(*self._looking.values(), *self._lookups.values())
+        """Stops probing and looking up."""
+        await self.retire()
+        await end(*self._lookups.values())
 
     def _check(self, node: str) -> None:
         if node in self._away:
@@ -263,11 +272,11 @@ class NodeGuard:
         self._known[org_id] = (node, time.monotonic())
 
     def _watch(self, use: NodeUse, seconds: float) -> None:
-        """Has the node of a long transaction probed, and again after twice as long."""
+        """Has the node of a long transaction probed, and again, at growing intervals."""
 
         def is_late() -> None:
             self._suspect(use)
-            self._watch(use, 2 * seconds)
+            self._watch(use, min(2 * seconds, _WATCH_SECONDS))
 
         use.timer = asyncio.get_running_loop().call_later(seconds, is_late)
 

@@ -94,8 +94,11 @@ async def open_pool(
 
     async def configure(connection: Connection) -> None:
         await find_nodes(connection)
-        if is_spread(connection) and pool not in _guards:
-            _guards[pool] = _make_guard(pool, direct_dsn or dsn)
+        if is_spread(connection):
+            if pool not in _guards:
+                _guards[pool] = _make_guard(pool, direct_dsn or dsn)
+        elif (guard := _guards.pop(pool, None)) is not None:
+            await guard.retire()  # the connection string leads to one Postgres again
 
     pool: Pool = _GuardedPool(
         dsn,
@@ -330,6 +333,8 @@ async def _connection_of(pool: Pool, tenant: Tenant | None) -> AsyncGenerator[Co
 def _make_guard(pool: Pool, dsn: str) -> NodeGuard:
     async def read(statement: str, values: tuple[str, ...]) -> tuple[Any, ...] | None:
         async with autocommit_connection(pool) as connection:
+            if not is_spread(connection):
+                return None
             return await (await connection.execute(statement.encode(), values)).fetchone()
 
     return NodeGuard(
