@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from citewire_kit.migrate import migrate
 from citewire_kit.postgres import guard_of, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.filters import Comparison, Operator
@@ -230,6 +231,32 @@ async def test_schemas_that_share_the_coordinator_work_as_on_one_postgres(
         assert guard_of(pool) is None
     finally:
         await pool.close()
+
+
+async def test_a_pool_that_comes_back_to_one_postgres_asks_for_no_nodes(
+    filled_database: Database, plain_database: Database
+) -> None:
+    """As after the way back from a cluster, without a restart."""
+    pool = await open_pool(filled_database.dsn("citewire_corpus"), max_size=1, name="test")
+    try:
+        async with tenant_transaction(pool, Tenant(ORGS[0], "ann", "pro")):
+            assert guard_of(pool) is not None
+        pool.conninfo = plain_database.dsn("citewire_corpus")
+        await pool.drain()
+        async with tenant_transaction(pool, Tenant("never seen before", "ann", "pro")) as connection:
+            row = await (await connection.execute("SELECT current_setting('citewire.org_id')")).fetchone()
+        assert row == ("never seen before",)
+        assert guard_of(pool) is None
+    finally:
+        await pool.close()
+
+
+async def test_migrating_again_waits_for_nobody(filled_database: Database) -> None:
+    """Otherwise everybody's uploads and claims would wait behind it."""
+    with psycopg.connect(filled_database.owner_dsn) as holder:
+        holder.execute("LOCK TABLE corpus.ingest_jobs IN ROW SHARE MODE")  # as a worker's, in each transaction
+        options = {"schema": "corpus", "package": "citewire_retriever", "on_nodes": "citus/distribute.sql"}
+        assert await migrate(filled_database.owner_dsn, lock_seconds=0, **options) == []
 
 
 def test_a_query_of_several_shards_fails(filled_database: Database) -> None:

@@ -160,9 +160,8 @@ async def migrate(
             for migration in due:
                 await _apply(connection, schema, migration, lock_seconds)
             if on_nodes and await _has_nodes(connection):
-                await _spread(
-                    connection, schema, importlib.resources.files(package).joinpath(on_nodes).read_text("utf-8")
-                )
+                text = importlib.resources.files(package).joinpath(on_nodes).read_text("utf-8")
+                await _spread(connection, schema, on_nodes, text, lock_seconds)
     return [migration.file for migration in due]
 
 
@@ -296,9 +295,7 @@ async def _apply(connection: Connection, schema: str, migration: Migration, lock
     started = time.monotonic()
     try:
         if migration.transactional:
-            until = started + lock_seconds
-            while not await _apply_whole(connection, schema, migration, last=time.monotonic() > until):  # noqa: ASYNC110 # nothing notifies us
-                await asyncio.sleep(_GIVE_WAY_SECONDS)
+            await _apply_whole(connection, schema, migration.file, migration.text, migration, lock_seconds)
         else:
             for statement in split_statements(migration.text):
                 await connection.execute(_literal(statement), prepare=False)
@@ -308,19 +305,26 @@ async def _apply(connection: Connection, schema: str, migration: Migration, lock
     log.info("migration_applied", schema=schema, file=migration.file, seconds=round(time.monotonic() - started, 3))
 
 
-async def _apply_whole(connection: Connection, schema: str, migration: Migration, *, last: bool) -> bool:
-    """Applies a file in one transaction; False if a table was in use and this wasn't the last try."""
-    try:
-        async with connection.transaction():
-            await connection.execute(_literal(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}"))
-            await connection.execute(_literal(migration.text), prepare=False)
-            await _note(connection, schema, migration)
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as exc:
-        if last:
-            raise
-        log.info("migration_gives_way", schema=schema, file=migration.file, error=str(exc).strip())
-        return False
-    return True
+async def _apply_whole(
+    connection: Connection, schema: str, file: str, text: str, noted: Migration | None, lock_seconds: float
+) -> None:
+    """Applies a file in one transaction; gives way while a table is in use, for so many seconds."""
+    until = time.monotonic() + lock_seconds
+    while True:
+        last = time.monotonic() > until
+        try:
+            async with connection.transaction():
+                await connection.execute(_literal(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}"))
+                await connection.execute(_literal(text), prepare=False)
+                if noted is not None:
+                    await _note(connection, schema, noted)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as exc:
+            if last:
+                raise
+            log.info("migration_gives_way", schema=schema, file=file, error=str(exc).strip())
+            await asyncio.sleep(_GIVE_WAY_SECONDS)
+        else:
+            return
 
 
 async def _has_nodes(connection: Connection) -> bool:
@@ -329,11 +333,10 @@ async def _has_nodes(connection: Connection) -> bool:
     return row is not None and bool(row[0])
 
 
-async def _spread(connection: Connection, schema: str, text: str) -> None:
+async def _spread(connection: Connection, schema: str, file: str, text: str, lock_seconds: float) -> None:
     started = time.monotonic()
     try:
-        async with connection.transaction():
-            await connection.execute(_literal(text), prepare=False)
+        await _apply_whole(connection, schema, file, text, None, lock_seconds)
     except psycopg.Error as exc:
         raise MigrationError(f"the tables of {schema} can't be distributed over nodes: {str(exc).strip()}") from exc
     log.info("schema_spread", schema=schema, seconds=round(time.monotonic() - started, 3))

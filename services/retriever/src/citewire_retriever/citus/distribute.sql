@@ -113,13 +113,26 @@ GRANT EXECUTE ON FUNCTION corpus.delete_jobs(bigint[]) TO citewire_corpus;
 
 -- Triggers on shards can't send notifications: a transaction that did so can't be prepared, as one over several nodes must be.
 -- Nor can they reach the queue, which stays on the coordinator. The stores do the work of these triggers instead.
-DROP TRIGGER IF EXISTS progress ON corpus.versions;
-DROP TRIGGER IF EXISTS progress ON corpus.documents;
-DROP TRIGGER IF EXISTS queue_enrichment ON corpus.documents;
-DROP TRIGGER IF EXISTS check_backfill ON corpus.org_spaces;
-DROP TRIGGER IF EXISTS check_backfill ON corpus.next_spaces;
-DROP TRIGGER IF EXISTS check_backfill ON corpus.collections;
-ALTER TABLE corpus.ingest_jobs DROP CONSTRAINT IF EXISTS ingest_jobs_org_id_document_id_version_fkey;
+-- Only what exists is dropped: DROP IF EXISTS would lock the table, and everybody's uploads and claims with it, at each migration.
+DO $$
+DECLARE
+    unwanted record;
+BEGIN
+    FOR unwanted IN
+        SELECT t.tgname AS name, t.tgrelid::regclass AS relation FROM pg_trigger t
+        JOIN (VALUES ('progress', 'versions'), ('progress', 'documents'), ('queue_enrichment', 'documents'),
+                     ('check_backfill', 'org_spaces'), ('check_backfill', 'next_spaces'), ('check_backfill', 'collections'))
+             AS named (trigger_name, table_name)
+          ON t.tgname = named.trigger_name AND t.tgrelid = format('corpus.%I', named.table_name)::regclass
+    LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', unwanted.name, unwanted.relation);
+    END LOOP;
+    IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'corpus.ingest_jobs'::regclass
+                                           AND conname = 'ingest_jobs_org_id_document_id_version_fkey') THEN
+        ALTER TABLE corpus.ingest_jobs DROP CONSTRAINT ingest_jobs_org_id_document_id_version_fkey;
+    END IF;
+END
+$$;
 
 -- On shards, Citus 14.0 turns restrictive policies into permissive ones: a tenant would see every row that one of them allows,
 -- even other tenants'. So before a table is distributed, its policies for citewire_corpus are merged into one per command, which
