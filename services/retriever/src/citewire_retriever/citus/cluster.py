@@ -117,9 +117,9 @@ class Cluster:
             try:
                 await require_cluster(connection, empty=empty)
                 await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
+                yield Cluster(dsn, connection, say, wait_seconds=wait_seconds)
             except psycopg.Error as exc:
                 raise ClusterError(describe_error(exc)) from exc
-            yield Cluster(dsn, connection, say, wait_seconds=wait_seconds)
 
     async def nodes(self) -> list[Node]:
         """All nodes, the coordinator first."""
