@@ -176,6 +176,9 @@ class Copying:
             CopyError: Tables differ.
         """
         tables = await self.source.tables()
+        if changed := [name for name, table in self.tables.items() if tables.get(name) != table]:
+            names = ", ".join(sorted(changed))
+            raise CopyError(f"tables of the source were changed while they were copied: {names}; see --give-up")
         if tables.keys() == self.tables.keys():
             return False
         # Recorded first, then copied: rows written in between are in both.

@@ -192,7 +192,8 @@ async def _clear(target: Side, say: Say) -> None:
         await change_schema(target, [sql.SQL("DROP TABLE citewire_copy.copied"), SQL["retire"]])
         return
     tables = sql.SQL(", ").join(table.identifier for table in (await target.tables()).values())
-    await change_schema(target, [sql.SQL("TRUNCATE {}").format(tables)])
+    # Together: otherwise a command that is killed in between leaves an empty target that counts as copied.
+    await change_schema(target, [sql.SQL("TRUNCATE {}, citewire_copy.copied").format(tables)])
     for row in await target.rows(SQL["spaces"]):
         if row[0] not in spaces:
             vectors = sql.Identifier("corpus", f"vectors_{row[0]}")
