@@ -255,8 +255,14 @@ async def test_migrating_again_waits_for_nobody(filled_database: Database) -> No
     """Otherwise everybody's uploads and claims would wait behind it."""
     with psycopg.connect(filled_database.owner_dsn) as holder:
         holder.execute("LOCK TABLE corpus.ingest_jobs IN ROW SHARE MODE")  # as a worker's, in each transaction
-        options = {"schema": "corpus", "package": "citewire_retriever", "on_nodes": "citus/distribute.sql"}
-        assert await migrate(filled_database.owner_dsn, lock_seconds=0, **options) == []
+        done = await migrate(
+            filled_database.owner_dsn,
+            schema="corpus",
+            package="citewire_retriever",
+            lock_seconds=0,
+            on_nodes="citus/distribute.sql",
+        )
+        assert done == []
 
 
 def test_a_query_of_several_shards_fails(filled_database: Database) -> None:

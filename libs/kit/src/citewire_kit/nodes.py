@@ -38,7 +38,6 @@ Transactions waiting for it are then aborted, so after SUSPECT_SECONDS more at m
 
 _WATCH_SECONDS: Final = 4.0
 """Longest interval at which the node of a transaction that goes on is probed."""
-
 AGAIN_SECONDS: Final = 1.0
 """Pause between probes of an unreachable node, in addition to their time limit."""
 
@@ -230,8 +229,7 @@ class NodeGuard:
 
     async def close(self) -> None:
         """Stops probing and looking up."""
-        await self.retire()
-        await end(*self._lookups.values())
+        await end(*self._looking.values(), *self._lookups.values())
 
     def _check(self, node: str) -> None:
         if node in self._away:

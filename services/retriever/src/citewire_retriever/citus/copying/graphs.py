@@ -4,6 +4,7 @@ from typing import Final
 
 from psycopg import sql
 
+from citewire_kit.queries import Query
 from citewire_retriever.citus.cluster import Say
 from citewire_retriever.citus.copying.notes import change_schema
 from citewire_retriever.citus.copying.side import SQL, Side
@@ -26,5 +27,5 @@ async def build_graphs(target: Side, say: Say) -> None:
     for name, definition in await target.rows(SQL["dropped_graphs"]):
         say(f"building the index {name}")
         forget = sql.SQL("DELETE FROM citewire_copy.graphs WHERE name = {}").format(name)
-        limit = [_ONE_BY_ONE] if target.spread else []
-        await change_schema(target, [*limit, definition.encode(), forget])
+        statements: list[Query] = [definition.encode(), forget]
+        await change_schema(target, [_ONE_BY_ONE, *statements] if target.spread else statements)
