@@ -149,6 +149,7 @@ async def upload_and_publish(harness: IngestHarness) -> int:
     await worker.retry(job, delay_seconds=0)
     assert await worker.put_back(await claim(harness), delay_seconds=0)
     job = await claim(harness)
+    assert not await worker.forget_orphan(replace(job, version=9, fence=0))  # another worker has it by now
     await worker.charge({job.tenant.org_id: 1.0})
     await publish(harness, job)
     job = await claim(harness)
