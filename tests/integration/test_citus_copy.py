@@ -89,10 +89,19 @@ class Killer:
 
     async def switch(self, source: Database, target: Database, step: str, place: int = 1) -> None:
         """Copies and switches, but ends before the first (or a later) statement that contains `step`."""
+        await self._end(source, target, step, place, switch)
+
+    async def give_up(self, source: Database, target: Database, step: str) -> None:
+        """Gives a copy up, but ends before the first statement that contains `step`."""
+        await self._end(source, target, step, 1, lambda copying: give_up(copying.source, copying.target, print))
+
+    async def _end(
+        self, source: Database, target: Database, step: str, place: int, act: Callable[[Copying], Awaitable[object]]
+    ) -> None:
         self._step, self._left = step, place
         with pytest.raises((KilledError, CopyError)):
             async with open_copy(source, target) as current:
-                await switch(current)
+                await act(current)
         assert self._left <= 0, f"{step} was never executed"
         self._step = ""
 
@@ -260,6 +269,29 @@ async def test_an_abandoned_copy_leaves_nothing(pair: DatabasePair) -> None:
     async with open_copy(pair.plain, pair.citus) as current:
         await current.run()
     assert contents(pair.citus) == contents(pair.plain)
+
+
+async def test_a_switch_after_giving_up_was_killed_copies_everything_again(
+    pair: DatabasePair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killer = Killer(monkeypatch)
+    async with open_copy(pair.plain, pair.citus) as current:
+        await current.run()
+    copied = contents(pair.citus)
+    await killer.give_up(pair.plain, pair.citus, "DELETE FROM corpus.spaces")
+    assert contents(pair.citus) == {}
+    async with open_copy(pair.plain, pair.citus) as current:
+        assert await switch(current) is not None
+    assert contents(pair.citus) == contents(pair.plain) == copied != {}
+
+
+async def test_a_copy_stops_if_its_sources_columns_change(pair: DatabasePair) -> None:
+    async with open_copy(pair.plain, pair.citus) as current:
+        await current.copy()
+        with psycopg.connect(pair.plain.owner_dsn) as connection:
+            connection.execute("ALTER TABLE corpus.documents ADD COLUMN colour text")
+        with pytest.raises(CopyError, match="changed while they were copied: documents"):
+            await switch(current)
 
 
 def start_command(source: Database, target: Database | None, *arguments: str) -> subprocess.Popen[str]:
