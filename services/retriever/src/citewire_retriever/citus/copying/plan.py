@@ -55,7 +55,7 @@ async def read_plan(copying: Copying) -> CopyPlan:
     state, other = await source.state(), await copying.target.state()
     copied: dict[str, int] = {}
     if other is not None and other.part == "target":
-        for table, _, _ in await copying.target.rows(SQL["copied"]):
+        for table, *_ in await copying.target.rows(SQL["copied"]):
             copied[table] = copied.get(table, 0) + 1
     tables = [await _table(source, table, copied.get(name, 0)) for name, table in (await source.tables()).items()]
     orgs: set[str] = set()

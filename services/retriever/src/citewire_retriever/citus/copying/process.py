@@ -178,7 +178,10 @@ class Copying:
         tables = await self.source.tables()
         if changed := [name for name, table in self.tables.items() if tables.get(name) != table]:
             names = ", ".join(sorted(changed))
-            raise CopyError(f"tables of the source were changed while they were copied: {names}; see --give-up")
+            raise CopyError(
+                f"tables of the source were changed while they were copied: {names};"
+                " run the command again to copy these anew"
+            )
         if tables.keys() == self.tables.keys():
             return False
         # Recorded first, then copied: rows written in between are in both.
@@ -201,7 +204,7 @@ class Copying:
     async def _copy_pairs(self, new: bool) -> None:  # whether there may be new pairs
         if not new:
             return
-        copied = {(table, org) for table, org, _ in await self.target.rows(SQL["copied"])}
+        copied = await self._copied()
         pairs = [pair for pair in await self._pairs() if (pair[1].name, pair[0]) not in copied]
         rows = 0
         last_line = time.monotonic()
@@ -211,6 +214,12 @@ class Copying:
                 self.say(f"copied {place} of {len(pairs)} tables of organisations, {rows} rows")
                 last_line = time.monotonic()
         await build_graphs(self.target, self.say)
+
+    async def _copied(self) -> dict[tuple[str, str], bool]:
+        """Copied pairs of table and organisation, and whether they were compared, unless the columns changed since."""
+        columns = {name: table.definitions for name, table in self.tables.items()}
+        rows = await self.target.rows(SQL["copied"])
+        return {(table, org): checked for table, org, copied, checked in rows if copied == columns.get(table)}
 
     async def _pairs(self) -> list[tuple[str, Table]]:
         """Pairs of organisation and table in which either side has rows, by organisation."""
@@ -251,13 +260,13 @@ class Copying:
         Raises:
             DifferenceError: They differ. The next run copies the differing rows again.
         """
-        checked = {(table, org) for table, org, done in await self.target.rows(SQL["copied"]) if done and not again}
-        pairs = [pair for pair in await self._pairs() if (pair[1].name, pair[0]) not in checked]
+        checked = {} if again else await self._copied()
+        pairs = [pair for pair in await self._pairs() if not checked.get((pair[1].name, pair[0]))]
         differences: list[DifferenceError] = []
         rows = 0
         last_line = time.monotonic()
         for place, (org, table) in enumerate(pairs, 1):
-            pair = {"table": table.name, "org": org}
+            pair = {"table": table.name, "org": org, "columns": table.definitions}
             try:
                 content = await compare_pair(self.source, self.target, table, org)
                 rows += content.rows
@@ -278,4 +287,4 @@ class Copying:
 
 def _alike(tables: dict[str, Table], others: dict[str, Table], name: str) -> bool:
     table, other = tables.get(name), others.get(name)
-    return table is not None and other is not None and (table.columns, table.key) == (other.columns, other.key)
+    return table is not None and other is not None and (table.definitions, table.key) == (other.definitions, other.key)

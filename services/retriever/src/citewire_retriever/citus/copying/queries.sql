@@ -3,6 +3,10 @@
 -- name: superuser
 SELECT rolsuper FROM pg_roles WHERE rolname = current_user
 
+-- name: silent_nodes
+-- In a cluster: the nodes that don't answer.
+SELECT citewire.silent_nodes()
+
 -- name: identity
 -- Identifies a server and its database, whatever address they are reached by.
 SELECT (SELECT system_identifier FROM pg_control_system()), current_database()
@@ -11,16 +15,21 @@ SELECT (SELECT system_identifier FROM pg_control_system()), current_database()
 SELECT file, sha256 FROM corpus.schema_migrations ORDER BY file
 
 -- name: tables
--- Tables with a column org_id: their columns without generated ones, and the columns of the primary key other than org_id.
-SELECT c.relname,
-       (SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
+-- Tables with a column org_id: their columns without generated ones, these with their types, and the columns of the primary
+-- key other than org_id.
+SELECT c.relname, columns.names, columns.definitions,
        (SELECT array_agg(a.attname::text ORDER BY k.place)
         FROM pg_index i
         CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS k (attnum, place)
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
         WHERE i.indrelid = c.oid AND i.indisprimary AND a.attname <> 'org_id')
 FROM pg_class c
+CROSS JOIN LATERAL (
+    SELECT array_agg(a.attname::text ORDER BY a.attname) AS names,
+           string_agg(concat(a.attname, ' ', format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attname) AS definitions
+    FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+) columns
 WHERE c.relnamespace = 'corpus'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
   AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'org_id')
 ORDER BY c.relname
@@ -97,6 +106,8 @@ WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'citewire_c
 CREATE TABLE IF NOT EXISTS citewire_copy.copied (
     table_name text NOT NULL,
     org_id     text COLLATE "C" NOT NULL,
+    -- The table's columns and their types at that time: if they change, its rows are copied again.
+    columns    text NOT NULL,
     rows       bigint NOT NULL,
     checked    boolean NOT NULL DEFAULT false,
     PRIMARY KEY (table_name, org_id)
@@ -118,14 +129,16 @@ DELETE FROM citewire_copy.graphs WHERE to_regclass('corpus.' || replace(name, '_
 SELECT name, definition FROM citewire_copy.graphs ORDER BY name
 
 -- name: copied
-SELECT table_name, org_id, checked FROM citewire_copy.copied
+SELECT table_name, org_id, columns, checked FROM citewire_copy.copied
 
 -- name: note_copied
-INSERT INTO citewire_copy.copied (table_name, org_id, rows) VALUES (%(table)s, %(org)s, %(rows)s)
-ON CONFLICT (table_name, org_id) DO UPDATE SET rows = excluded.rows, checked = false
+INSERT INTO citewire_copy.copied (table_name, org_id, columns, rows)
+VALUES (%(table)s, %(org)s, %(columns)s, %(rows)s)
+ON CONFLICT (table_name, org_id) DO UPDATE SET columns = excluded.columns, rows = excluded.rows, checked = false
 
 -- name: note_checked
-INSERT INTO citewire_copy.copied (table_name, org_id, rows, checked) VALUES (%(table)s, %(org)s, %(rows)s, true)
+INSERT INTO citewire_copy.copied (table_name, org_id, columns, rows, checked)
+VALUES (%(table)s, %(org)s, %(columns)s, %(rows)s, true)
 ON CONFLICT (table_name, org_id) DO UPDATE SET checked = true
 
 -- name: forget_copied

@@ -42,7 +42,8 @@ async def copy_pair(source: Side, target: Side, table: Table, org: str) -> int:
     async with target.transaction(without_triggers=True):
         await target.run(sql.SQL("DELETE FROM {} WHERE {}").format(table.identifier, _where(org)))
         rows = await _copy(source, target, table, _where(org))
-        await target.run(SQL["note_copied"], {"table": table.name, "org": org, "rows": rows})
+        values = {"table": table.name, "org": org, "columns": table.definitions, "rows": rows}
+        await target.run(SQL["note_copied"], values)
     return rows
 
 

@@ -21,6 +21,8 @@ _LOCK: Final = 7_205_181_035
 """Advisory lock for copying from or into a database."""
 _LOCK_TRIES: Final = 15
 _LOCK_SECONDS: Final = 0.2
+_NODE_SECONDS: Final = 10
+"""Maximum wait for a connection to a node."""
 # The settings that affect a row's text. Set on all nodes, because each node writes the text of its own rows.
 _SETTINGS: Final = (
     "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'postgres';"
@@ -40,6 +42,8 @@ class Table:
     name: str
     columns: tuple[str, ...]
     """Columns that aren't generated."""
+    definitions: str
+    """These columns with their types."""
     key: tuple[str, ...]
     """Columns of the primary key other than org_id; none if an organisation has one row."""
     on_nodes: bool
@@ -100,6 +104,7 @@ class Side:
                 raise CopyError(f"{what} has no schema corpus: run `python -m citewire_retriever migrate` there first")
             if version is not None:
                 await require_cluster(connection)
+                await connection.execute(cluster.SQL["limit_connecting"], {"limit": f"{_NODE_SECONDS}s"})
             row = await (await connection.execute(SQL["superuser"])).fetchone()
             if row is None or not row[0]:
                 raise CopyError(
@@ -149,8 +154,8 @@ class Side:
                 (shards if is_shard else distributed).add(name)
         self._distributed = distributed
         return {
-            name: Table(name, tuple(columns), tuple(key or ()), name in distributed)
-            for name, columns, key in await self.rows(SQL["tables"])
+            name: Table(name, tuple(columns), definitions, tuple(key or ()), name in distributed)
+            for name, columns, definitions, key in await self.rows(SQL["tables"])
             if name not in shards
         }
 
@@ -172,6 +177,15 @@ class Side:
             if await self.rows(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(table.identifier)):
                 return table.name
         return None
+
+    async def require_nodes(self) -> None:
+        """Checks that all nodes of a cluster respond.
+
+        Raises:
+            CopyError: One doesn't.
+        """
+        if self.spread and (silent := (await self.rows(SQL["silent_nodes"]))[0][0]):
+            raise CopyError(f"nodes of {self.what} don't answer: {', '.join(silent)}")
 
     async def close_to_services(self) -> None:
         """Makes new sessions of the services read-only, so that `target_session_attrs=read-write` skips this server."""

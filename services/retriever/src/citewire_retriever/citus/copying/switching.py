@@ -2,11 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import psycopg
 from psycopg import sql
 
+from citewire_kit.nodes import break_off
 from citewire_retriever.citus.cluster import Say
 from citewire_retriever.citus.copying.graphs import build_graphs
 from citewire_retriever.citus.copying.notes import (
@@ -22,6 +25,9 @@ from citewire_retriever.citus.copying.side import SQL, CopyError, Side
 
 PAUSE_SECONDS: Final = 1.3
 """Time after which the locks are released: the rest of two seconds is for the commit and new connections."""
+_CANCEL_SECONDS: Final = 0.3
+"""Maximum wait for a statement to be cancelled: a cluster waits for a frozen node to acknowledge it."""
+_REPORT_SECONDS: Final = 3.0
 _TRIES: Final = 20
 _PAUSE_BETWEEN_SECONDS: Final = 2.0
 _NUMBERS_AHEAD: Final = 1_000_000
@@ -56,6 +62,8 @@ async def switch(copying: Copying, *, pause_seconds: float = PAUSE_SECONDS, trie
         await copying.compare(again=False)
         await copying.catch_up()
         await _raise_node_numbers(copying.target)
+        for side in (copying.source, copying.target):
+            await side.require_nodes()
         started = time.monotonic()
         try:
             await _retire_source(copying, pause_seconds)
@@ -76,30 +84,71 @@ async def _retire_source(copying: Copying, pause_seconds: float) -> None:
 
     Raises:
         GivenBackError: It didn't finish in time.
+        CopyError: A database doesn't answer.
     """
     source = copying.source
     try:
-        async with asyncio.timeout(pause_seconds) as limit, source.transaction():
-            await _lock(source, [*copying.tables, "spaces", "schema_migrations"])
-            if (await source.tables()).keys() != copying.tables.keys():
-                raise GivenBackError("an embedding space was added")
-            if await source.rows(SQL["migrations"]) != await copying.target.rows(SQL["migrations"]):
-                raise CopyError(
-                    "the source was migrated meanwhile: run `python -m citewire_retriever migrate` on the target"
-                )
-            for org in await changed_organisations(source):
-                await copy_changes(source, copying.target, copying.tables, org, await read_notes(source, org))
-            await _copy_sequences(copying)
-            await refuse(source, copying.tables.values())
-            await source.close_to_services()
-            await source.run(SQL["retire"])
-            if limit.expired():
-                raise GivenBackError("it took too long")
-            limit.reschedule(None)  # a commit must not be interrupted
+        async with _reported(copying.say), source.transaction():
+            async with _limited(copying.target, pause_seconds) as limit:
+                await _lock(source, [*copying.tables, "spaces", "schema_migrations"])
+                if await source.tables() != copying.tables:
+                    raise GivenBackError("tables were added or changed")
+                if await source.rows(SQL["migrations"]) != await copying.target.rows(SQL["migrations"]):
+                    raise CopyError(
+                        "the source was migrated meanwhile: run `python -m citewire_retriever migrate` on the target"
+                    )
+                for org in await changed_organisations(source):
+                    await copy_changes(source, copying.target, copying.tables, org, await read_notes(source, org))
+                await _copy_sequences(copying)
+                await refuse(source, copying.tables.values())
+                await source.close_to_services()
+                await source.run(SQL["retire"])
+                if limit.expired():
+                    raise GivenBackError("it took too long")
+                limit.reschedule(None)  # a commit must not be interrupted
     except TimeoutError:
         raise GivenBackError(f"it took longer than {pause_seconds} s") from None
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
         raise GivenBackError("tables were in use") from None
+
+
+@asynccontextmanager
+async def _limited(target: Side, seconds: float) -> AsyncGenerator[asyncio.Timeout, None]:
+    """Cancels the block's statement after so many seconds; one that the target doesn't cancel is broken off."""
+    late = False
+
+    def give_up() -> None:
+        nonlocal late
+        late = True
+        break_off(target.connection)
+
+    timer = asyncio.get_running_loop().call_later(seconds + _CANCEL_SECONDS, give_up)
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield limit
+    except (psycopg.OperationalError, TimeoutError) as exc:
+        if not late:
+            raise
+        raise CopyError("not switched, and nothing was changed: the target doesn't answer; run it again") from exc
+    finally:
+        timer.cancel()
+
+
+@asynccontextmanager
+async def _reported(say: Say) -> AsyncGenerator[None, None]:
+    """Says so while the source doesn't answer: it keeps its locks while a statement waits for a frozen node."""
+    loop = asyncio.get_running_loop()
+
+    def report() -> None:
+        nonlocal timer
+        say("the source doesn't answer, and nobody can write: if one of its nodes is frozen, restart that node")
+        timer = loop.call_later(_REPORT_SECONDS, report)
+
+    timer = loop.call_later(_REPORT_SECONDS, report)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def _lock(source: Side, names: list[str]) -> None:
