@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from proof_scale import PrintTable, ProofScale
 
 PORT = 5432
+DEADLOCK = (
+    "DO $$ BEGIN RAISE EXCEPTION 'canceling the transaction since it was involved in a distributed deadlock'"
+    " USING ERRCODE = '40P01'; END $$"
+)
+"""What Citus reports, in place of a statement."""
 MOVE_SECONDS = 100
 """A busy machine needs a tenth of it; a move that doesn't catch up goes on for hours."""
 
@@ -201,6 +206,42 @@ async def test_a_killed_command_can_be_repeated(
         with psycopg.connect(server.dsn(database=cluster_database.name)) as connection:
             left = "SELECT evtname FROM pg_event_trigger WHERE evtname ~ '^citewire'"
             assert connection.execute(left).fetchall() == []
+
+
+async def test_a_move_that_meets_a_deadlock_is_repeated(
+    citus_cluster: CitusCluster, cluster_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org = ORGS[3]
+    here = await node_of(cluster_database, org)
+    target = next(address(worker) for worker in citus_cluster.workers if str(address(worker)) != here)
+    steps = {name: cluster.SQL[name] for name in ("isolate", "move")}
+    messages: list[str] = []
+
+    def say(message: str) -> None:
+        """Lets the step that failed succeed."""
+        messages.append(message)
+        if "deadlock" in message:
+            name = next(iter(steps))
+            monkeypatch.setitem(cluster.SQL, name, steps.pop(name))
+
+    for name in steps:
+        monkeypatch.setitem(cluster.SQL, name, DEADLOCK)
+    async with Cluster.open(cluster_database.owner_dsn, say) as connected:
+        assert await move(connected, org, target, together=False)
+    assert steps == {}, messages
+    assert await node_of(cluster_database, org) == str(target)
+
+
+async def test_a_move_that_keeps_meeting_deadlocks_is_given_up(
+    cluster_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org = ORGS[4]
+    monkeypatch.setitem(cluster.SQL, "isolate", DEADLOCK)
+    messages: list[str] = []
+    async with Cluster.open(cluster_database.owner_dsn, messages.append) as connected:
+        with pytest.raises(ClusterError, match=rf"isolating {org} broke off: .*distributed deadlock.*run the command"):
+            await move(connected, org, None, together=False)
+    assert len([message for message in messages if "deadlock" in message]) == 5
 
 
 async def test_an_interrupted_move_can_be_repeated_and_loses_nothing(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from citewire_kit.nodes import met_split
+from citewire_kit.nodes import met_change
 from corpus_rows import set_tenant
 
 INSERT = (
@@ -96,7 +96,7 @@ class Writer:
                 break
             except psycopg.Error as exc:
                 until = until or time.monotonic() + REPEAT_SECONDS
-                if not met_split(exc) or time.monotonic() > until:
+                if not met_change(exc) or time.monotonic() > until:
                     raise
         assert row is not None
         now = time.monotonic()

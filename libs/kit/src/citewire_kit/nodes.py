@@ -56,10 +56,10 @@ _LIMIT: Final = (
 )
 _LOST = re.compile(r"connection|remote node|(?:prepare|commit) transaction|could not find valid entry for shard")
 """The last is said of shards that were moved or split between a statement's plan and what it asks on a node."""
-_SPLIT = re.compile(r"could not find valid entry for shard|shard for the given value does not exist")
-"""Messages from a node or the coordinator to statements that waited for the end of a split."""
-_SPLIT_PAUSES: Final = (0.05, 0.2, 0.5)
-"""Seconds before a statement that met a split is repeated: nodes learn of the new shards in turn, without notice."""
+_CHANGED = re.compile(r"could not find valid entry for shard|shard for the given value does not|distributed deadlock")
+"""Messages to statements that waited for the end of a split, and to one that a move waits for and that waits for it."""
+_CHANGE_PAUSES: Final = (0.05, 0.2, 0.5)
+"""Seconds before a transaction that met one is repeated: nodes learn of the new shards in turn, without notice."""
 _ENDED: Final = "postmaster was shut down"
 """Citus's message if the coordinator is killed while it waits for a node."""
 
@@ -68,24 +68,24 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class ShardsSplit(Unavailable):
-    """The shards of a transaction were split while it waited for them. Nothing of it was done."""
+class ShardsChanged(Unavailable):
+    """The shards of a transaction were split or moved while it waited for them. Nothing of it was done."""
 
 
-def met_split(error: psycopg.Error) -> bool:
-    """Whether an error is Citus's message that shards were split."""
-    return error.sqlstate in ("XX000", "40001") and bool(_SPLIT.search(error.diag.message_primary or ""))
+def met_change(error: psycopg.Error) -> bool:
+    """Whether an error is Citus's message that shards were split, or that a deadlock was ended."""
+    return error.sqlstate in ("XX000", "40001", "40P01") and bool(_CHANGED.search(error.diag.message_primary or ""))
 
 
 def repeated(act: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Makes a function, which is one transaction, start over when it meets a split of its shards."""
+    """Makes a function, which is one transaction, start over when it meets a split or move of its shards."""
 
     @wraps(act)
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        for pause in _SPLIT_PAUSES:
+        for pause in _CHANGE_PAUSES:
             try:
                 return await act(*args, **kwargs)
-            except ShardsSplit:
+            except ShardsChanged:
                 log.info("transaction_repeated", after=pause)
                 await asyncio.sleep(pause)
         return await act(*args, **kwargs)

@@ -7,7 +7,7 @@ from typing import Final
 import psycopg
 
 from citewire_kit.errors import DeadlineExceeded, Unavailable
-from citewire_kit.nodes import ShardsSplit, is_lost_node, met_split
+from citewire_kit.nodes import ShardsChanged, is_lost_node, met_change
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -37,5 +37,5 @@ def translated() -> Generator[None]:
 
 
 def _unavailable(message: str, error: psycopg.Error) -> Unavailable:
-    kind = ShardsSplit if met_split(error) else Unavailable
+    kind = ShardsChanged if met_change(error) else Unavailable
     return kind(message, reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS)

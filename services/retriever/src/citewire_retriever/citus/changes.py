@@ -6,7 +6,7 @@ what it has begun: Citus goes on, and the command that is run again waits for th
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +26,8 @@ from citewire_retriever.citus.cluster import (
 
 _LEFT_OVER_SECONDS: Final = 600
 """A session that builds an index for an interrupted move ends when the index is built."""
+_DEADLOCKS: Final = 5
+"""How often a move or isolation is repeated after a deadlock."""
 
 
 async def add_node(cluster: Cluster, address: NodeAddress, *, wait_seconds: float = 0) -> bool:
@@ -67,8 +69,7 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
         changed = False
         if not together and not place.alone:
             cluster.say(f"isolating {org} in its own shards")
-            async with _copies_looked_after(cluster):
-                await _isolate(cluster, org)
+            await _repeat_deadlocked(cluster, lambda: _isolate(cluster, org))
             changed = True
             place = await _find(cluster, org)
         if to is None or place.address == to:
@@ -81,9 +82,28 @@ async def move(cluster: Cluster, org: str, to: NodeAddress | None, *, together: 
             "host": to.host,
             "port": to.port,
         }
-        await _drop_left_over(cluster, values, to)
-        await cluster.with_progress(cluster.rows("move", values))
+
+        async def move_shards() -> None:
+            await _drop_left_over(cluster, values, to)
+            await cluster.with_progress(cluster.rows("move", values))
+
+        await _repeat_deadlocked(cluster, move_shards)
         return True
+
+
+async def _repeat_deadlocked(cluster: Cluster, act: Callable[[], Awaitable[None]]) -> None:
+    """Repeats what Citus ended because it and a caller's transaction waited for each other. Nothing of it was done."""
+    for _ in range(_DEADLOCKS):
+        try:
+            await act()
+        except ClusterError as exc:
+            if not exc.deadlocked:
+                raise
+        else:
+            return
+        cluster.say("a deadlock with a caller's transaction was ended; trying again")
+        await cluster.connection.execute(SQL["clean_up"])
+    await act()
 
 
 async def _drop_left_over(cluster: Cluster, values: Mapping[str, Any], to: NodeAddress) -> None:
@@ -108,11 +128,13 @@ async def _drop_left_over(cluster: Cluster, values: Mapping[str, Any], to: NodeA
 
 async def _isolate(cluster: Cluster, org: str) -> None:
     try:
-        await cluster.with_progress(cluster.rows("isolate", {"org": org}))
+        async with _copies_looked_after(cluster):
+            await cluster.with_progress(cluster.rows("isolate", {"org": org}))
     except ClusterError as exc:
         raise ClusterError(
             f"isolating {org} broke off: {exc}. Nothing is lost, and it is served where it was;"
-            " run the command again once all nodes answer, which removes what is left"
+            " run the command again once all nodes answer, which removes what is left",
+            deadlocked=exc.deadlocked,
         ) from exc
 
 

@@ -27,6 +27,11 @@ Say = Callable[[str], None]
 class ClusterError(StartupError):
     """A request that can't be fulfilled; the message says why and what would help."""
 
+    def __init__(self, message: str, *, deadlocked: bool = False) -> None:
+        super().__init__(message)
+        self.deadlocked: Final = deadlocked
+        """Whether nothing was done because of a deadlock with another transaction, so that it can be repeated."""
+
 
 class NodeAddress(NamedTuple):
     """A node's address, as reachable from the coordinator and the other nodes."""
@@ -135,7 +140,8 @@ class Cluster:
         try:
             return await (await self.connection.execute(SQL[name], values)).fetchall()
         except psycopg.Error as exc:
-            raise ClusterError(describe_error(exc)) from exc
+            deadlocked = isinstance(exc, psycopg.errors.DeadlockDetected)
+            raise ClusterError(describe_error(exc), deadlocked=deadlocked) from exc
 
     async def require_nodes(self) -> None:
         """Waits for nodes that don't respond yet.

@@ -1,4 +1,4 @@
-"""A transaction that meets a split of its shards is repeated; other failures aren't."""
+"""A transaction that meets a split or move of its shards is repeated; other failures aren't."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from citewire_kit import nodes
 from citewire_kit.errors import Unavailable
-from citewire_kit.nodes import ShardsSplit, repeated
+from citewire_kit.nodes import ShardsChanged, repeated
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever import store
@@ -51,17 +51,24 @@ class Act:
         return answer
 
 
-@pytest.mark.parametrize("error", [SPLIT, ("shard for the given value does not exist", "40001")])
-async def test_a_transaction_that_meets_a_split_is_repeated(pool: Pool, error: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        SPLIT,
+        ("shard for the given value does not exist", "40001"),
+        ("canceling the transaction since it was involved in a distributed deadlock", "40P01"),
+    ],
+)
+async def test_a_transaction_that_meets_a_split_or_move_is_repeated(pool: Pool, error: tuple[str, str]) -> None:
     act = Act(pool, 2, error)
     assert await act.run("done") == "done"
     assert act.begun == 3
 
 
 async def test_a_transaction_that_keeps_meeting_a_split_is_refused(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_SPLIT_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(nodes, "_CHANGE_PAUSES", (0.0, 0.0))
     act = Act(pool, 9)
-    with pytest.raises(ShardsSplit) as caught:
+    with pytest.raises(ShardsChanged) as caught:
         await act.run("done")
     assert (caught.value.code, caught.value.reason) == (Unavailable.code, "DATABASE_UNAVAILABLE")
     assert act.begun == 3
@@ -71,6 +78,7 @@ async def test_a_transaction_that_keeps_meeting_a_split_is_refused(pool: Pool, m
     ("error", "expected"),
     [
         (("could not serialize access due to concurrent update", "40001"), Unavailable),
+        (("deadlock detected", "40P01"), Unavailable),
         (("connection to the remote node failed", "XX000"), Unavailable),
         (("could not commit transaction for shard 102155 on at least one active node", "XX000"), Unavailable),
         (("could not find valid entry for shard 102059", "P0001"), psycopg.errors.RaiseException),
@@ -80,7 +88,7 @@ async def test_nothing_else_is_repeated(pool: Pool, error: tuple[str, str], expe
     act = Act(pool, 1, error)
     with pytest.raises(expected) as caught:
         await act.run("done")
-    assert not isinstance(caught.value, ShardsSplit)
+    assert not isinstance(caught.value, ShardsChanged)
     assert act.begun == 1
 
 
