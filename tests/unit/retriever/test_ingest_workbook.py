@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from zipfile import ZipFile
 
 import openpyxl
 import pytest
@@ -277,3 +278,11 @@ def test_every_cell_is_at_the_place_where_another_library_finds_it() -> None:
         assert f"{cells[1].value:g}" in text
         assert isinstance(cells[2].value, datetime)
         assert cells[2].value.strftime("%Y-%m-%d") in text
+
+
+@pytest.mark.parametrize("written", [str.upper, str.lower, lambda name: name.replace("/", "\\")])
+def test_names_of_parts_may_be_written_differently(written: Callable[[str], str]) -> None:
+    data = xlsx('<row r="1"><c r="A1" t="s"><v>0</v></c></row>', shared="<si><t>Hello</t></si>")
+    with ZipFile(io.BytesIO(data)) as archive:
+        parts = {written(name): archive.read(name) for name in archive.namelist()}
+    assert rows(read(package(parts))) == [("A1", "Hello")]

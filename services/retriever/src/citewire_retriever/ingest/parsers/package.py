@@ -41,11 +41,14 @@ class Package:
         self._left = MOST_INFLATED
         with self._explained():
             self._zip = open_zip(data)
-        self._members = {member.filename: member for member in self._zip.infolist()}
+        members = self._zip.infolist()
+        # Names of parts don't depend on case, and some programs write backslashes. The exact name has precedence.
+        self._members = {_folded(member.filename): member for member in reversed(members)}
+        self._members.update((member.filename, member) for member in members)
 
     def __contains__(self, name: str) -> bool:
         """Whether it has a part."""
-        return name in self._members
+        return self._member(name) is not None
 
     def read(self, name: str, most: int = _MOST_OF_A_TREE) -> bytes:
         """A part's bytes. Raises as `elements`; TOO_LARGE if there are more than `most`."""
@@ -126,7 +129,7 @@ class Package:
         return next((title for title in titles if title), None)
 
     def _open(self, name: str) -> IO[bytes]:
-        member = self._members.get(name)
+        member = self._member(name)
         if member is None:
             raise self.broken()
         if member.flag_bits & ENCRYPTED:
@@ -139,6 +142,9 @@ class Package:
         if self._left < 0:
             raise self.too_large()
         return self._zip.open(member)
+
+    def _member(self, name: str) -> ZipInfo | None:
+        return self._members.get(name) or self._members.get(_folded(name))
 
     @contextmanager
     def _explained(self) -> Generator[None]:
@@ -214,6 +220,10 @@ def resolved(folder: PurePosixPath, target: str) -> str:
         elif parts:
             parts.pop()
     return "/".join(parts)
+
+
+def _folded(name: str) -> str:
+    return name.replace("\\", "/").casefold()
 
 
 def _forget(element: Element) -> None:
