@@ -115,3 +115,16 @@ def test_empty_and_broken_files_end_in_a_clear_error(kind: str) -> None:
         with pytest.raises(IngestError) as caught:
             parse(data, "a")
         assert caught.value.code is code
+
+
+@pytest.mark.parametrize("kind", ["text", "spreadsheet", "presentation"])
+def test_an_encrypted_document_needs_its_password(kind: str) -> None:
+    manifest = (
+        '<manifest xmlns="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"><file-entry full-path="content.xml">'
+        '<encryption-data checksum-type="SHA1/1K"/></file-entry></manifest>'
+    )
+    media_type = f"application/vnd.oasis.opendocument.{kind}"
+    parts = {"mimetype": media_type, "content.xml": b"\x8e\x01" * 40, "META-INF/manifest.xml": manifest}
+    with pytest.raises(IngestError, match="protected by a password") as caught:
+        parse(package(parts, stored="mimetype"), "a")
+    assert caught.value.code is IngestCode.PASSWORD_REQUIRED

@@ -12,7 +12,7 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
-from citewire_retriever.ingest.parsers.odf_text import cell_text, count, properties_title, text_of
+from citewire_retriever.ingest.parsers.odf_text import cell_text, count, open_document, properties_title, text_of
 from citewire_retriever.ingest.parsers.package import Package, attribute, local
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
 from citewire_retriever.ingest.parsers.tables import Cell, Grid, add_rows, mark_header, table_name
@@ -35,13 +35,13 @@ def parse_odt(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
     """
-    package = Package(data, "OpenDocument text")
+    package = open_document(data, "OpenDocument text")
     return _document(package, _read_text(package, _Reader(limits)), "text")
 
 
 def read_odt_tables(data: bytes | mmap, limits: ParseLimits) -> Iterator[Grid]:
     """The tables of a text. Raises as `parse_odt` does."""
-    package = Package(data, "OpenDocument text")
+    package = open_document(data, "OpenDocument text")
     reader = _Reader(limits, raised=_raised_styles(package), keep_tables=True)
     yield from _read_text(package, reader).tables
 
@@ -72,7 +72,7 @@ def _is_raised(properties: Element) -> bool:
 
 def parse_odp(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a presentation: each slide under its title, its notes last. Raises as `parse_odt`."""
-    package = Package(data, "OpenDocument presentation")
+    package = open_document(data, "OpenDocument presentation")
     reader = _Reader(limits)
     slides = (element for _, element in package.elements(_CONTENT, frozenset({"page"})))
     for number, slide in enumerate(slides, 1):

@@ -1,15 +1,29 @@
 """Text of OpenDocument elements as displayed."""
 
 from dataclasses import dataclass, field
+from mmap import mmap
 from typing import Final
 
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
-from citewire_retriever.ingest.parsers.package import Package, attribute, local
+from citewire_retriever.ingest.parsers.package import Package, attribute, local, password_required
 from citewire_retriever.ingest.parsers.pairs import one_line
 
 _MOST_SPACES: Final = 1000
 _LEFT_OUT: Final = frozenset({"annotation", "annotation-end", "tracked-changes", "note-citation", "ruby-text"})
 _ASIDE: Final = frozenset({"note-body", "text-box"})
+
+
+def open_document(data: bytes | mmap, kind: str) -> Package:
+    """An OpenDocument package; `kind` is for error messages.
+
+    Raises:
+        IngestError: CORRUPT; PASSWORD_REQUIRED; TOO_LARGE.
+    """
+    package = Package(data, kind)
+    manifest = package.tree("META-INF/manifest.xml")
+    if manifest is not None and next(manifest.iter("{*}encryption-data"), None) is not None:
+        raise password_required(kind)
+    return package
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.parsers.cell_formats import show
 from citewire_retriever.ingest.parsers.lxml_facade import Element
-from citewire_retriever.ingest.parsers.odf_text import cell_text, count, properties_title
+from citewire_retriever.ingest.parsers.odf_text import cell_text, count, open_document, properties_title
 from citewire_retriever.ingest.parsers.package import Package, attribute, local
 from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Row, Sheet, Typed, add_sheet
 
@@ -27,7 +27,7 @@ def parse_ods(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
     """
-    package = Package(data, "OpenDocument spreadsheet")
+    package = open_document(data, "OpenDocument spreadsheet")
     builder = TextBuilder(limits)
     for sheet in ods_sheets(package):
         add_sheet(builder, sheet)

@@ -12,6 +12,7 @@ from citewire_retriever.ingest.parsers.docx import read_docx_tables
 from citewire_retriever.ingest.parsers.html import read_html_tables
 from citewire_retriever.ingest.parsers.markdown import read_markdown_tables
 from citewire_retriever.ingest.parsers.odf import read_odt_tables
+from citewire_retriever.ingest.parsers.odf_text import open_document
 from citewire_retriever.ingest.parsers.ods import ods_sheets
 from citewire_retriever.ingest.parsers.package import Package
 from citewire_retriever.ingest.parsers.pairs import one_line
@@ -95,7 +96,7 @@ def _read_old_workbook(source: Source) -> Iterator[RowSource]:
 
 
 def _read_open_workbook(source: Source) -> Iterator[RowSource]:
-    return map(_sheet, ods_sheets(Package(source.data, "OpenDocument spreadsheet")))
+    return map(_sheet, ods_sheets(open_document(source.data, "OpenDocument spreadsheet")))
 
 
 def _sheet(sheet: Sheet) -> RowSource:
