@@ -104,6 +104,18 @@ def test_tables_are_read_by_row_with_their_header() -> None:
     assert {block.kind for block in document.blocks} == {BlockKind.ROW}
 
 
+def test_no_word_of_a_tables_first_row_is_lost() -> None:
+    def table(*rows: tuple[str, str]) -> str:
+        lines = ["".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in cells) for cells in rows]
+        return f"<w:tbl>{''.join(f'<w:tr>{line}</w:tr>' for line in lines)}</w:tbl>"
+
+    prose = "These are the terms on which we offer the flat. " * 6
+    body = table(("Landlord", "Tenant"), ("Ann", "")) + table(("Terms", prose), ("Rent", "due monthly"))
+    assert texts(read(docx(body))) == [
+        "Tenant", "Landlord: Ann", f"Terms | {prose.strip()}", "Rent | due monthly"
+    ]  # fmt: skip
+
+
 def test_a_strict_document_reads_as_a_transitional_one() -> None:
     heading = paragraph("One", '<w:outlineLvl w:val="0"/>')
     strict = "http://purl.oclc.org/ooxml/wordprocessingml/main"

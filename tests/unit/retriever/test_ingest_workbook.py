@@ -286,3 +286,14 @@ def test_names_of_parts_may_be_written_differently(written: Callable[[str], str]
     with ZipFile(io.BytesIO(data)) as archive:
         parts = {written(name): archive.read(name) for name in archive.namelist()}
     assert rows(read(package(parts))) == [("A1", "Hello")]
+
+
+def test_names_of_columns_without_values_are_kept() -> None:
+    book = openpyxl.Workbook()
+    for cells in [["Applicant", "Approved by", "Date"], ["Ann", None, "Monday"], ["Bob", None, None]]:
+        book.active.append(cells)
+    assert rows(read(bytes_of(book))) == [
+        ("B1", "Approved by"),
+        ("A2:C2", "Applicant: Ann\nDate: Monday"),
+        ("A3", "Applicant: Bob"),
+    ]

@@ -59,16 +59,17 @@ def test_rows_are_read_as_shown_in_the_sheet() -> None:
     texts = [document.text[block.start : block.end] for block in document.blocks]
     assert texts == [
         "Umsätze",
+        "Sum",
         "Day: 01.03.2026\nShare: 15.5%\nAmount: 1,234.50 €\nOk: TRUE",
         "Day: 02.03.2026\nShare: 25.0%\nAmount: -7.00 €\nOk: FALSE",
         "Day: 03.03.2026\nShare: 100.0%\nAmount: 3.00 €\nOk: TRUE",
         "Old (hidden)",
-        *texts[5:],
+        *texts[6:],
     ]
-    assert [(block.place.sheet, block.place.cell_range) for block in document.blocks[1:4]] == [
-        ("Umsätze", "B4:E4"), ("Umsätze", "B5:E5"), ("Umsätze", "B6:E6"),
+    assert [(block.place.sheet, block.place.cell_range) for block in document.blocks[1:5]] == [
+        ("Umsätze", "F3"), ("Umsätze", "B4:E4"), ("Umsätze", "B5:E5"), ("Umsätze", "B6:E6"),
     ]  # fmt: skip
-    assert texts[5:] == ["Both: Both\none: two"]
+    assert texts[6:] == ["Both: Both\none: two"]
 
 
 def test_tables_have_types_currencies_and_uncomputed_formulas() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
-from citewire_retriever.ingest.parsers.pairs import NUMBER, pairs
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
 
     The leading rows of only heading cells form the header, joined from the top down. Rows of one wide cell, above it or
     later, have no columns. Without a header, a row that starts with a heading cell becomes ``heading: values``, any
-    other its values.
+    other its values. Names of columns without values, and those too long to be repeated, are a row of their own.
     """
     first, depth, header = split_header(grid)
-    numbered = [(number, cells) for number, cells in enumerate(grid, start=1) if not first < number <= first + depth]
-    rows = [_row(number, header, cells) for number, cells in numbered]
-    if depth and not any(row.text for row in rows):
-        rows = [TableRow(" | ".join(name for name in header if name), wide=False, number=first + 1)]
-    return [row for row in rows if row.text]
+    above = [_row(number, header, cells) for number, cells in enumerate(grid[:first], start=1)]
+    below = grid[first + depth :]
+    rows = [_row(number, header, cells) for number, cells in enumerate(below, start=first + depth + 1)]
+    names = TableRow(" | ".join(_unsaid(header, below)), wide=False, number=first + 1)
+    return [row for row in [*above, names, *rows] if row.text]
 
 
 def split_header(grid: list[list[Cell]]) -> tuple[int, int, list[str]]:
@@ -68,11 +68,11 @@ def split_header(grid: list[list[Cell]]) -> tuple[int, int, list[str]]:
 def mark_header(grid: list[list[Cell]], depth: int) -> list[list[Cell]]:
     """The same table with its first `depth` rows as header; if the file marks none, the first row may be it.
 
-    It is if more rows follow, and all its cells (except the first) contain words and none a number.
+    It is if more rows follow, and all its cells (except the first) contain words, none a number or a long text.
     """
     if not depth and len(grid) > 1 and len(grid[0]) > 1 and not is_wide(grid[0]):
         first = grid[0]
-        depth = int(all(cell.text for cell in first[1:]) and not any(NUMBER.fullmatch(cell.text) for cell in first))
+        depth = int(all(cell.text for cell in first[1:]) and not any(map(_is_value, first)))
     marked: dict[int, Cell] = {}
     for row in grid[:depth]:
         marked.update((id(cell), Cell(cell.text, head=True, plain=cell.plain)) for cell in row)
@@ -100,6 +100,17 @@ def place_in(name: str, row: TableRow) -> Place:
 def is_wide(cells: list[Cell]) -> bool:
     """Whether a row is one cell across all columns: a title, not data."""
     return all(cell is cells[0] for cell in cells)
+
+
+def _is_value(cell: Cell) -> bool:
+    return len(cell.text) > LABEL_LIMIT or NUMBER.fullmatch(cell.text) is not None
+
+
+def _unsaid(header: list[str], rows: list[list[Cell]]) -> list[str]:
+    """The names that no row repeats in full."""
+    filled = {index for cells in rows if not is_wide(cells) for index, cell in enumerate(cells) if cell.text}
+    said = {header[index] for index in filled if index < len(header) and len(header[index]) <= LABEL_LIMIT}
+    return [name for name in dict.fromkeys(header) if name and name not in said]
 
 
 def _row(number: int, header: list[str], cells: list[Cell]) -> TableRow:

@@ -91,7 +91,9 @@ def add_sheet(builder: TextBuilder, sheet: Sheet) -> None:
     label = (f"{name} (hidden)" if sheet.hidden else name)[:LABEL_LIMIT] or "Sheet"
     start, end = builder.write(label)
     builder.add(Block(BlockKind.HEADING, start, end, level=1, label=label, place=Place(sheet=name)))
-    cut_tables(chain([first], rows), _Writer(builder, name))
+    writer = _Writer(builder, name)
+    cut_tables(chain([first], rows), writer)
+    writer.finish()
 
 
 def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:
@@ -145,7 +147,10 @@ def column_names(header: Row) -> dict[int, str]:
 
 
 class _Writer:
-    """Adds rows as text: pairs under a header, otherwise values."""
+    """Adds rows as text: pairs under a header, otherwise values.
+
+    Names in a header that none of the next rows repeats are a row of their own, as in a form that isn't filled in.
+    """
 
     def __init__(self, builder: TextBuilder, sheet: str) -> None:
         self.header_seen = False
@@ -154,23 +159,46 @@ class _Writer:
         self._names: dict[int, str] = {}
         self._own = 0
         """The column left of all that have names: it has the rows' own names."""
+        self._header: Row | None = None
+        """The header of the waiting rows."""
+        self._waiting: list[tuple[Row, str]] = []
+
+    def finish(self) -> None:
+        """Adds the rows that wait until it is known which names they repeat."""
+        header, self._header = self._header, None
+        if header is not None:
+            said = {self._names.get(column) for row, _ in self._waiting for column in row.cells}
+            unsaid = {column: text for column, text in header.cells.items() if one_line(text) not in said}
+            if unsaid:
+                self._write(replace(header, cells=unsaid), "\n".join(unsaid.values()))
+        for row, text in self._waiting:
+            self._write(row, text)
+        self._waiting.clear()
 
     def begin(self, row: Row, *, alone: bool) -> None:
+        self.finish()
         self.header_seen = True
         self._names = column_names(row)
         self._own = min(self._names) - 1
-        if alone:
-            self._write(row, "\n".join(row.cells.values()))
+        self._header = row
 
     def add(self, row: Row) -> None:
-        if not self._names or (len(row.cells) == 1 < len(self._names) and min(row.cells) not in self._names):
-            self._write(row, "\n".join(row.cells.values()))
+        text = self._text(row)
+        if self._header is None:
+            self._write(row, text)
             return
+        self._waiting.append((row, text))
+        if len(self._waiting) == _LOOKED_AT:
+            self.finish()
+
+    def _text(self, row: Row) -> str:
+        if not self._names or (len(row.cells) == 1 < len(self._names) and min(row.cells) not in self._names):
+            return "\n".join(row.cells.values())
         pairs = (
             text if column == self._own else f"{self._names.get(column) or column_name(column)}: {text}"
             for column, text in row.cells.items()
         )
-        self._write(row, "\n".join(pairs))
+        return "\n".join(pairs)
 
     def _write(self, row: Row, text: str) -> None:
         first, last = column_name(min(row.cells)), column_name(max(row.cells))
