@@ -116,6 +116,13 @@ def test_no_word_of_a_tables_first_row_is_lost() -> None:
     ]  # fmt: skip
 
 
+def test_a_table_in_a_note_is_read() -> None:
+    body = '<w:p><w:r><w:t>Sums</w:t><w:footnoteReference w:id="2"/></w:r></w:p>'
+    table = f"<w:tbl><w:tr><w:tc>{paragraph('Rent')}</w:tc><w:tc>{paragraph('700')}</w:tc></w:tr></w:tbl>"
+    note = f'<w:footnote w:id="2">{paragraph("In euros:")}{table}</w:footnote>'
+    assert texts(read(docx(body, footnotes=note))) == ["Sums", "In euros:", "Rent | 700"]
+
+
 def test_a_strict_document_reads_as_a_transitional_one() -> None:
     heading = paragraph("One", '<w:outlineLvl w:val="0"/>')
     strict = "http://purl.oclc.org/ooxml/wordprocessingml/main"

@@ -113,11 +113,14 @@ class _Reader:
                 kind, part = self.relations.get(chart, ("", ""))
                 if kind == "chart":
                     add_chart(self.builder, self.package, part)
-            for note in paragraph.notes:
-                body = self.notes.pop(note, None)  # only once, even if several refer to it
-                for each in children(body):
-                    if local(each.tag) == "p":
-                        self._paragraphs(read_paragraphs(each))
+            self._notes(paragraph.notes)
+
+    def _notes(self, notes: list[tuple[str, str]]) -> None:
+        """The paragraphs and tables of notes, each only once, even if several places refer to it."""
+        for note in notes:
+            for each in children(self.notes.pop(note, None)):
+                if local(each.tag) in {"p", "tbl"}:
+                    self.read(each)
 
     def _paragraph(self, paragraph: Paragraph) -> None:
         text = paragraph.text.strip()
@@ -142,9 +145,7 @@ class _Reader:
         self.table_count += 1
         marked = mark_header(grid.rows, grid.header_rows)
         add_rows(self.builder, marked, name=table_name(self.table_count))
-        for note in notes:
-            for each in children(self.notes.pop(note, None)):
-                self._paragraphs(read_paragraphs(each))
+        self._notes(notes)
 
     def _write(self, kind: BlockKind, text: str, separator: str = "\n\n", *, level: int = 0) -> None:
         start, end = self.builder.write(text, separator=separator)
