@@ -9,6 +9,8 @@ from zip_packages import odf, package
 
 PDF = b"%PDF-1.7\n"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+MAIL = b"From: a@b.example\r\nMIME-Version: 1.0\r\nContent-Type: text/plain\r\n\r\nHi"
+PAGE = b'Subject: Exported\nMIME-Version: 1.0\nContent-Type: multipart/related;\n boundary="b"\n\n--b'
 HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
 
 
@@ -25,6 +27,11 @@ HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
         (HTML, "a.md", "", Format.HTML),
         (HTML, "page", "text/plain", Format.HTML),
         (b"\xef\xbb\xbf  <!-- saved --> \n<HTML lang=en>", "page.txt", "", Format.HTML),
+        (MAIL, "saved.msg", "", Format.MAIL),
+        (MAIL, "saved.txt", "text/plain", Format.MAIL),
+        (MAIL.replace(b"MIME-Version: 1.0", b"Received: today"), "saved.txt", "", Format.TEXT),
+        (PAGE, "exported.doc", "application/msword", Format.MAIL),
+        (PAGE, "about.md", "", Format.MARKDOWN),
         (b"<p>part", "a.html", "", Format.HTML),
         (b"a,b\n1,2", "a.csv", "", Format.SHEET),
         (b"a\tb", "a.TSV", "", Format.SHEET),
@@ -109,6 +116,12 @@ def test_an_unsupported_format_says_what_is_supported() -> None:
     with pytest.raises(IngestError, match="RAR archive") as caught:
         detect(b"Rar!\x1a\x07", "a.zip")
     assert "Markdown" in caught.value.message
+
+
+def test_a_page_that_is_saved_with_a_name_of_word_is_a_saved_page() -> None:
+    assert detect(PAGE, "exported.doc", "application/msword").media_type == "application/x-mimearchive"
+    with pytest.raises(IngestError, match=r"named \.msg but isn't an Outlook message"):
+        detect(b"Dear all,\n\nFrom: now", "saved.msg")
 
 
 def test_the_media_type_comes_from_the_content() -> None:

@@ -27,6 +27,7 @@ from citewire_retriever.ingest.kinds import (
     TAR,
     TEXT,
     TIFF,
+    WEB_ARCHIVE,
     WEBP,
     XLS,
     XZ,
@@ -101,7 +102,8 @@ _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(
 """The media type at the beginning of OpenDocument files and EPUBs."""
 _CARDS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
 _MAILBOX = re.compile(rb"From \S{1,300} [^\r\n]{0,40}\d\d:\d\d[^\r\n]{0,40}\r?\n[A-Za-z][\w-]{0,60}:")
-_HEADER = re.compile(rb"[A-Za-z][\w-]{0,60}:")
+_HEADER = re.compile(rb"([A-Za-z][\w-]{0,60}):\s*([^\r\n]{0,60})")
+_MOST_HEADERS = 16_384
 _MAIL_HEADERS = frozenset({b"received", b"message-id", b"mime-version"})
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}<\?xml\s")
 _HTML_START = re.compile(
@@ -154,7 +156,10 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
     if suffix == ".rtf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .rtf but isn't RTF.")
+    message = _message(head)
     if suffix in OUTLOOK.suffixes:
+        if message is not None:
+            return _detected(message)
         raise IngestError(IngestCode.CORRUPT, "The file is named .msg but isn't an Outlook message.")
     by_name = BY_SUFFIX.get(suffix)
     language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
@@ -163,14 +168,16 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
         return _code(language)
     if (by_name is None or by_name.may_be_html) and _HTML_START.match(head):
         return _detected(HTML)
+    if by_name is TEXT and message is not None and b"mime-version" in head[:_MOST_HEADERS].lower():
+        return _detected(message)  # whose parts may be encoded
     if by_name is not None:
         return _detected(by_name)
     if suffix in XLS.suffixes and b"\t" in head.partition(b"\n")[0]:
         return _detected(BY_SUFFIX[".tsv"])  # many programs name these like workbooks
     if _XML.match(head):
         return _detected(BY_SUFFIX[".xml"])
-    if _is_mail(head):
-        return _detected(MAIL)
+    if message is not None:
+        return _detected(message)
     return _by_media_type(head, media_type.partition(";")[0].strip().lower())
 
 
@@ -211,17 +218,19 @@ def _by_magic(head: bytes) -> Kind | None:
     return next((each for magic, each in (*_ARCHIVES, *_IMAGES) if head.startswith(magic)), None)
 
 
-def _is_mail(head: bytes) -> bool:
-    """Whether a file begins with the header of an e-mail."""
-    lines = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0].splitlines()
-    names: set[bytes] = set()
-    for line in lines:
+def _message(head: bytes) -> Kind | None:
+    """An e-mail or a saved web page, if a file begins with the header of one."""
+    headers: dict[bytes, bytes] = {}
+    for line in re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0].splitlines():
         header = _HEADER.match(line)
         if header is not None:
-            names.add(header.group()[:-1].lower())
+            headers[header.group(1).lower()] = header.group(2).lower()
         elif not line.startswith((b" ", b"\t")):
-            return False
-    return b"from" in names and bool(names & _MAIL_HEADERS)
+            return None
+    if b"from" in headers and headers.keys() & _MAIL_HEADERS:
+        return MAIL
+    is_page = b"mime-version" in headers and headers.get(b"content-type", b"").startswith(b"multipart/related")
+    return WEB_ARCHIVE if is_page else None
 
 
 def _is_xls(head: bytes, suffix: str) -> bool:

@@ -37,6 +37,9 @@ HAS_XLS: Final = find_spec("python_calamine") is not None
 HTML: Final = Kind("HTML", Format.HTML, ("text/html", "application/xhtml+xml"), (".html", ".htm", ".xhtml"))
 MAIL: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("message/rfc822",), (".eml",))
 OUTLOOK: Final = Kind("e-mails (EML, MSG)", Format.MAIL, ("application/vnd.ms-outlook",), (".msg",), may_be_html=False)
+WEB_ARCHIVE: Final = Kind(
+    "saved web pages (MHT)", Format.MAIL, ("application/x-mimearchive", "multipart/related"), (".mht", ".mhtml")
+)
 _CARDS: Final = "contacts and calendars (VCF, ICS)"
 CONTACTS: Final = Kind(_CARDS, Format.CARDS, ("text/vcard", "text/x-vcard", "text/directory"), (".vcf", ".vcard"))
 CALENDAR: Final = Kind(_CARDS, Format.CARDS, ("text/calendar",), (".ics", ".ical", ".ifb"))
@@ -72,7 +75,7 @@ KINDS: Final = (
     Kind("Jupyter notebooks", Format.NOTEBOOK, ("application/x-ipynb+json",), (".ipynb",)),
     MAIL,
     OUTLOOK,
-    Kind("saved web pages (MHT)", Format.MAIL, ("application/x-mimearchive", "multipart/related"), (".mht", ".mhtml")),
+    WEB_ARCHIVE,
     Kind("JSON", Format.DATA, ("application/json", "text/json"), (".json", ".geojson")),
     Kind("JSON", Format.DATA, ("application/jsonl", "application/x-ndjson"), (".jsonl", ".ndjson")),
     Kind("YAML", Format.DATA, ("application/yaml", "application/x-yaml", "text/yaml"), (".yaml", ".yml")),
