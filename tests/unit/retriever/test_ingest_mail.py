@@ -1,5 +1,6 @@
 """E-mails: sender, recipients and text, and attachments as parts with their own places."""
 
+from base64 import b64encode
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -118,3 +119,30 @@ def test_an_invalid_mail_is_refused(tmp_path: Path, data: bytes, code: IngestCod
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.eml", data)
     assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text"),
+    [
+        ("gb2312", "gbk", "朱镕基说"),
+        ("iso-8859-8-i", "iso8859-8", "שלום לכולם"),
+        ("ks_c_5601-1987", "cp949", "똠방각하"),
+        ("x-sjis", "cp932", "①番の高﨑"),
+        ("windows-874", "cp874", "สวัสดี"),
+        ("iso-8859-1", "cp1252", "“Größe” – 5 €"),
+        ("iso-8859-1", "utf-8", "Größe “5 €”"),
+    ],
+)
+def test_encodings_that_mails_declare_by_another_name(tmp_path: Path, declared: str, encoding: str, text: str) -> None:
+    head = f"From: a@b.example\nContent-Type: text/plain; charset={declared}\n\n"
+    assert parse_bytes(tmp_path, "a.eml", head.encode() + text.encode(encoding)).text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text"),
+    [("gb2312", "gbk", "朱镕基说"), ("ISO-8859-8-I", "iso8859-8", "שלום"), ("iso-8859-1*en", "cp1252", "“5 €”")],
+)
+def test_words_of_a_subject_in_such_encodings(tmp_path: Path, declared: str, encoding: str, text: str) -> None:
+    word = f"=?{declared}?B?{b64encode(text.encode(encoding)).decode()}?="
+    data = f"From: a@b.example\nSubject: {word}\n\nHi"
+    assert parse_bytes(tmp_path, "a.eml", data).title == text

@@ -7,7 +7,7 @@ from mmap import mmap
 
 from charset_normalizer import from_bytes
 
-from citewire_retriever.ingest.encodings import guess_single_byte, guess_wide
+from citewire_retriever.ingest.encodings import codec_of, guess_single_byte, guess_wide
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
@@ -83,12 +83,17 @@ def is_utf8(data: bytes | mmap) -> bool:
 
 def decode_as(data: bytes, encoding: str) -> str | None:
     """Decodes text with a declared encoding; None if that is unknown, or the bytes aren't text in it."""
-    try:
-        name = codecs.lookup(encoding).name
-        text = data.decode(name) if name not in _NO_CHARSETS else None
-    except (LookupError, ValueError):  # including codecs that aren't for text
+    name = codec_of(encoding)
+    if name is None or name in _NO_CHARSETS:
         return None
-    return None if text is None or _is_binary(text) else clean(text)
+    # Many programs write UTF-8 and declare the most common encoding, whose texts are hardly ever valid UTF-8.
+    for each in ("utf-8", name) if name == "cp1252" else (name,):
+        try:
+            text = data.decode(each)
+        except (LookupError, ValueError):  # including codecs that aren't for text
+            continue
+        return None if _is_binary(text) else clean(text)
+    return None
 
 
 def clean(text: str) -> str:

@@ -3,10 +3,17 @@
 Which letters a language adds to ASCII, and how frequent letters are, tells more about a short text than bytes do.
 """
 
+import codecs
+import re
 import unicodedata
 from collections import Counter
 from typing import Final
 
+_WIDER: Final = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
+"""Encodings that programs mean by the name of a narrower one, as in the WHATWG's Encoding Standard."""
 _SIGNS: Final = frozenset("„“”‚‘’»«–—…€§°©®·•\u00a0¿¡ºª")
 _LATIN: Final = (
     ("cp1252", "äöüßÄÖÜé"),
@@ -49,6 +56,19 @@ _MOST_PRINTED: Final = 0.85
 _LEAST_OF_SCRIPT: Final = 0.9
 """Share of a text's characters in its two most frequent scripts, or ASCII. Read in the wrong byte order, a text has
 characters of many scripts."""
+
+
+def codec_of(label: str) -> str | None:
+    """The codec for a declared encoding, the wider one where its name is used for two; None if it is unknown."""
+    label = label.strip().lower()
+    # Such as x-sjis, windows-874 and, for Hebrew in the order in which it is read, iso-8859-8-i.
+    for name in (label, label.removeprefix("x-"), label.replace("windows-", "cp"), re.sub(r"-[ie]\Z", "", label)):
+        try:
+            found = codecs.lookup(name).name
+        except (LookupError, ValueError):
+            continue
+        return _WIDER.get(found, found)
+    return None
 
 
 def guess_wide(sample: bytes) -> str | None:

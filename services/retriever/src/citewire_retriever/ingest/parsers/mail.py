@@ -15,6 +15,7 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.decode import clean, decode, decode_as
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, TextBuilder
+from citewire_retriever.ingest.encodings import codec_of
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.html import parse_html_page
 from citewire_retriever.ingest.parsers.nesting import Inside, PartNames, embed
@@ -37,6 +38,8 @@ _FORWARDED: Final = re.compile(
     r"|Weitergeleitete Nachricht|Message d'origine|Message transféré) ?-{2,10}\s*",
     re.I,
 )
+_ENCODED: Final = re.compile(r"=\?([\w.:+-]{2,40})(?:\*[\w-]{1,40})?\?(?=[bq]\?)", re.I)
+"""Matches the encoding of words in a header."""
 _MOST_LINE: Final = 100
 _SIGNATURES: Final = frozenset(
     {"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"}
@@ -52,7 +55,8 @@ class _BoundedPolicy(EmailPolicy):
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
-        return name, value[:HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        value = value[:HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return name, _ENCODED.sub(lambda match: f"=?{codec_of(match[1]) or match[1]}?", value)
 
 
 POLICY: Final = _BoundedPolicy()
