@@ -146,3 +146,26 @@ def test_words_of_a_subject_in_such_encodings(tmp_path: Path, declared: str, enc
     word = f"=?{declared}?B?{b64encode(text.encode(encoding)).decode()}?="
     data = f"From: a@b.example\nSubject: {word}\n\nHi"
     assert parse_bytes(tmp_path, "a.eml", data).title == text
+
+
+def test_parts_without_a_name_are_attachments_too(tmp_path: Path) -> None:
+    pdf = make_pdf([prose_page("Travel", [["Here it is thirty euros."]])])
+    message = mail()
+    message.add_attachment(pdf, maintype="application", subtype="pdf", disposition="inline")
+    message.add_attachment("By train.\n")
+    message.add_attachment(b"\x00\x01", maintype="application", subtype="octet-stream")
+    message.add_attachment(b"GIF89a", maintype="image", subtype="gif", disposition="inline")
+    parts = by_part(parse_bytes(tmp_path, "a.eml", message.as_bytes()))
+    assert "Attachments: attachment.pdf, attachment.txt, attachment\n" in f"{parts[''][0]}\n"
+    assert parts["attachment.pdf"] == ["Here it is thirty euros."]
+    assert parts["attachment.txt"] == ["By train."]
+    assert parts["attachment"] == ["attachment (not read)"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [("text/enriched", "<bold>Not</bold> now."), ('multipart/mixed; boundary="lost"', "Not now.")],
+)
+def test_texts_that_older_and_broken_programs_write(tmp_path: Path, kind: str, body: str) -> None:
+    data = f"From: a@b.example\nMIME-Version: 1.0\nContent-Type: {kind}\n\n{body}\n"
+    assert by_part(parse_bytes(tmp_path, "a.eml", data))[""][1:] == ["Not now."]

@@ -17,6 +17,7 @@ from citewire_retriever.ingest.decode import clean, decode, decode_as
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, TextBuilder
 from citewire_retriever.ingest.encodings import codec_of
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.kinds import BY_MEDIA_TYPE
 from citewire_retriever.ingest.parsers.html import parse_html_page
 from citewire_retriever.ingest.parsers.nesting import Inside, PartNames, embed
 from citewire_retriever.ingest.parsers.outlook_rtf import rtf_text
@@ -44,6 +45,8 @@ _MOST_LINE: Final = 100
 _SIGNATURES: Final = frozenset(
     {"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"}
 )
+_RICH: Final = frozenset({"text/enriched", "text/richtext"})
+_RICH_TAG: Final = re.compile(r"</?[A-Za-z][\w-]{0,60}>")
 _LONG: Final = 1500
 """Characters."""
 _FULLER: Final = 3
@@ -235,6 +238,7 @@ def _without_lines(document: ParsedDocument) -> ParsedDocument:
 def contents_of(message: EmailMessage) -> Contents:
     """A message's content, however its parts are nested."""
     contents = Contents()
+    rich: list[str] = []
     for part in _leaves(message):
         media_type = part.get_content_type()
         name = _file_name(part)
@@ -246,15 +250,30 @@ def contents_of(message: EmailMessage) -> Contents:
         data = part.get_payload(decode=True)
         if not isinstance(data, bytes) or not data:
             continue
-        is_text = media_type in {"text/plain", "text/html"}
-        if not is_text or name or part.get_content_disposition() == "attachment":
-            if not name and media_type == "text/calendar":
-                name = "invitation.ics"
+        if part.get_content_maintype() == "multipart":  # without the boundary that its header announces
+            media_type = "text/plain"
+        is_attached = part.get_content_disposition() == "attachment"
+        if media_type in _RICH and not name and not is_attached:
+            rich.append(_RICH_TAG.sub("", _decoded(part, data)))
+        elif media_type not in {"text/plain", "text/html"} or name or is_attached:
+            name = name or _name_of(media_type, is_attached=is_attached)
             if name and media_type not in _SIGNATURES:
                 contents.attachments.append((name, data, media_type))
         else:
             (contents.plain if media_type == "text/plain" else contents.html).append(_decoded(part, data))
+    if not contents.plain and not contents.html:
+        contents.plain = rich
     return contents
+
+
+def _name_of(media_type: str, *, is_attached: bool) -> str:
+    """A name for a part without one; empty if it isn't an attachment but, for example, a picture in the text."""
+    if media_type == "text/calendar":
+        return "invitation.ics"
+    kind = BY_MEDIA_TYPE.get(media_type)
+    if kind is None or media_type.startswith("image/"):
+        return "attachment" if is_attached else ""
+    return f"attachment{kind.suffixes[0]}"
 
 
 def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
