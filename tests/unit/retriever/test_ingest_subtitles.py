@@ -97,3 +97,26 @@ def test_subtitles_without_text_are_refused(tmp_path: Path, data: str, code: Ing
     with pytest.raises(IngestError) as caught:
         parse_bytes(tmp_path, "a.srt", data)
     assert caught.value.code is code
+
+
+def test_a_cue_of_srt_may_contain_blank_lines(tmp_path: Path) -> None:
+    apart = SRT.replace("\n", "\r\r\n").encode()  # line ends that were converted twice
+    assert parse_bytes(tmp_path, "a.srt", apart).text == parse_bytes(tmp_path, "a.srt", SRT).text
+    cues = "1\n00:01 --> 00:02\nIt was\n\n1984\n\n2\n00:02 --> 00:03\nor later.\n"
+    assert parse_bytes(tmp_path, "a.srt", cues).text == "It was 1984 or later."
+    unnumbered = "00:01 --> 00:02\nIt was\n1984\n\n00:02 --> 00:03\nor later.\n"
+    assert parse_bytes(tmp_path, "a.srt", unnumbered).text == "It was 1984 or later."
+
+
+def test_captions_that_roll_up_are_said_once(tmp_path: Path) -> None:
+    cues = (
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nwe left<00:01.500><c> early</c>\n\n"
+        "00:02.000 --> 00:02.010\nwe left early\n\n"
+        "00:02.010 --> 00:04.000\nwe left early\nand<00:03.000><c> came</c>\n\n"
+        "00:09.000 --> 00:10.000\nand came\n"
+    )
+    document = parse_bytes(tmp_path, "a.vtt", cues)
+    assert document.text == "we left early and came\n\nand came"
+    first, again = document.blocks
+    assert [each.place.start_seconds for each in first.children] == [1.0, 2.01]
+    assert again.place.start_seconds == 9.0

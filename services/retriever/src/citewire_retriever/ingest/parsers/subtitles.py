@@ -16,6 +16,10 @@ _TIME: Final = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMES: Final = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s|$)")
 _VOICE: Final = re.compile(r"<v(?:\.[^ >]{0,100})? ([^>]{1,200})>")
 _TAG: Final = re.compile(r"</?[a-zA-Z0-9][^<>]{0,200}>|\{\\[^{}]{0,200}\}")
+_WORD_TIME: Final = re.compile(r"<\d{1,4}:\d\d[:.]\d")
+"""Matches the time of a single word, which automatic captions have."""
+_ROLLING_SECONDS: Final = 0.1
+"""Length of a pause after which nothing is still shown."""
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？؟۔।][\"'”’»)\]]{0,5}\Z")
 _MOST_CHARS: Final = 400
 """Code points of cues that share a block even if no sentence ends."""
@@ -66,25 +70,47 @@ def parse_subtitles(text: str, limits: ParseLimits, *, media_type: str) -> Parse
 
 
 def _cues(text: str, *, escaped: bool) -> Iterator[_Cue]:
+    """The cues of a file; `escaped` if it is WebVTT.
+
+    There a blank line ends a cue, and notes and styles may follow; in SRT, cues may contain blank lines. Automatic
+    captions of videos repeat the lines that are still shown: these are left out.
+    """
     lines = text.split("\n")
-    index = 0
+    has_blanks = not escaped and not text.startswith("WEBVTT")
+    rolls = escaped and _WORD_TIME.search(text) is not None
+    shown: list[str] = []
+    shown_until = 0.0
+    index, number = 0, ""
     while index < len(lines):
         match = _TIMES.match(lines[index]) if "-->" in lines[index] else None
         index += 1
         if match is None:
+            number = lines[index - 1].strip() or number
             continue
         first = index
-        while index < len(lines) and lines[index].strip() and "-->" not in lines[index]:
+        while index < len(lines) and (has_blanks or lines[index].strip()) and "-->" not in lines[index]:
             index += 1
         words = lines[first:index]
-        if index < len(lines) and "-->" in lines[index] and words and words[-1].strip().isdigit():
-            words.pop()  # the next cue's number, if no blank line separates them
+        while words and not words[-1].strip():
+            words.pop()
+        is_numbered = number.isdigit() or len(words) == index - first
+        if index < len(lines) and "-->" in lines[index] and words and words[-1].strip().isdigit() and is_numbered:
+            number = words.pop().strip()  # the next cue's
         times = match.groups()
-        yield _Cue(_seconds(times[:4]), _seconds(times[4:]), _spoken("\n".join(words), escaped=escaped))
+        start, end = _seconds(times[:4]), _seconds(times[4:])
+        said = [line for each in words if (line := _spoken(each, escaped=escaped))]
+        new = said[_repeated(shown, said) :] if rolls and start - shown_until <= _ROLLING_SECONDS else said
+        shown, shown_until = said or shown, end
+        yield _Cue(start, end, " ".join(new))
+
+
+def _repeated(shown: list[str], said: list[str]) -> int:
+    """How many lines that a cue begins with are the last ones of the cue before."""
+    return next((count for count in range(min(len(shown), len(said)), 0, -1) if shown[-count:] == said[:count]), 0)
 
 
 def _spoken(text: str, *, escaped: bool) -> str:
-    """A cue's words; `escaped` if signs may be written as in HTML, which only WebVTT has."""
+    """A line's words; `escaped` if signs may be written as in HTML, which only WebVTT has."""
     words = _TAG.sub("", _VOICE.sub(r"\1: ", text))
     return one_line(html.unescape(words) if escaped else words)
 
