@@ -36,6 +36,29 @@ def test_headings_text_notes_and_tables_are_read_but_no_hidden_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "paragraph",
+    [
+        rb"\pard\outlinelevel0 {\listtext\pard\plain 1.\tab}One\par",
+        rb"\pard\outlinelevel0 1.\tab One{\footnote\pard\plain Note.}\par",
+        rb"\pard\outlinelevel0 1.\tab One",
+    ],
+    ids=["number", "note", "last"],
+)
+def test_a_group_does_not_change_the_paragraph_around_it(paragraph: bytes) -> None:
+    assert texts(read(rb"{\rtf1 " + paragraph + b"}"), BlockKind.HEADING) == ["1. One"]
+
+
+def test_rows_of_fragments_and_nested_tables_are_read_once() -> None:
+    fragment = rb"{\rtf1 \trowd\pard\intbl Fax\cell 123\cell}"
+    assert texts(read(fragment)) == ["Fax | 123"]
+    nested = (
+        rb"{\rtf1 \trowd\pard\intbl A {\itap2 B\nestcell{\nonesttables for older readers\par}"
+        rb"{\*\nesttableprops\trowd\nestrow}}\cell C\cell\row}"
+    )
+    assert texts(read(nested)) == ["A B | C"]
+
+
+@pytest.mark.parametrize(
     ("data", "text"),
     [
         (rb"{\rtf1\ansi Gr\'fc\'dfe}", "Grüße"),

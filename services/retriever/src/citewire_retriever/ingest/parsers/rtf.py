@@ -26,7 +26,7 @@ _DESTINATIONS: Final = frozenset(
     b"fonttbl colortbl stylesheet info pict object header headerl headerr headerf footer footerl footerr footerf "
     b"listtable listoverridetable revtbl rsidtbl generator themedata colorschememapping datastore latentstyles "
     b"fldinst bkmkstart bkmkend annotation atnid atnauthor atndate atnref atrfstart atrfend filetbl pgdsctbl mmathPr "
-    b"nonshppict xmlnstbl tc xe shpinst".split()
+    b"nonesttables nonshppict xmlnstbl tc xe shpinst".split()
 )
 _SIGNS: Final = {
     b"tab": "\t", b"line": "\n", b"lquote": "\u2018", b"rquote": "\u2019", b"ldblquote": "\u201c",
@@ -57,6 +57,9 @@ class _State:
     """Number of fallback characters after a Unicode one."""
     encoding: str = ""
     """The font's encoding; empty for the document's."""
+    level: int = 0
+    """The paragraph's level as a heading; 0 if it isn't one."""
+    in_table: bool = False
 
 
 def parse_rtf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
@@ -89,8 +92,6 @@ class _Reader:
         self._notes: list[str] = []
         self._bytes = bytearray()
         self._skip = 0
-        self._level = 0
-        self._in_table = False
         self._cells: list[str] = []
         self._grid: list[list[Cell]] = []
 
@@ -117,6 +118,7 @@ class _Reader:
         if len(self._states) > 1:
             raise IngestError(IngestCode.CORRUPT, "The RTF document is cut off: save or export it again.")
         self._end_paragraph()
+        self._end_row()  # in fragments, the last one may not be ended
         self._end_table()
 
     def _brace(self, brace: bytes) -> bool:
@@ -128,6 +130,8 @@ class _Reader:
             if len(self._states) > _MOST_GROUPS:
                 raise IngestError(IngestCode.CORRUPT, "The RTF document is nested too deeply to be read.")
             return True
+        if len(self._states) == 2:
+            self._end_paragraph()  # the last one, before the document's group ends with its formatting
         if len(self._states) > 1:
             self._states.pop()
         return len(self._states) > 1
@@ -176,30 +180,29 @@ class _Reader:
             self._structure(word, value)
 
     def _structure(self, word: bytes, value: int | None) -> None:
-        if self._states[-1].destination:
+        state = self._states[-1]
+        if state.destination:
             return
         if word in _SIGNS:
             self._write(_SIGNS[word])
         elif word in {b"par", b"sect", b"page"}:
-            if self._states[-1].in_note:
+            if state.in_note:
                 self._write("\n")
             else:
                 self._end_paragraph()
         elif word == b"pard":
-            self._level, self._in_table = 0, False
+            state.level, state.in_table = 0, False
         elif word == b"intbl":
-            self._in_table = True
+            state.in_table = True
         elif word == b"outlinelevel":
-            self._level = min((value or 0) + 1, _DEEPEST) if value != _BODY else 0
+            state.level = min((value or 0) + 1, _DEEPEST) if value != _BODY else 0
         elif word == b"s":
-            self._level = self._style_levels.get(value or 0, 0)
+            state.level = self._style_levels.get(value or 0, 0)
         elif word in {b"cell", b"nestcell"}:
             self._flush()
             self._cells.append(one_line(_joined(self._pieces)))
         elif word in {b"row", b"nestrow"}:
-            if len(self._cells) <= _MOST_COLUMNS and any(self._cells):
-                self._grid.append([Cell(text, head=False) for text in self._cells])
-            self._cells.clear()
+            self._end_row()
 
     def _define(self, word: bytes, value: int) -> None:
         """Records a font's character set, or a style's outline level."""
@@ -241,20 +244,26 @@ class _Reader:
 
     def _end_paragraph(self) -> None:
         self._flush()
-        if self._in_table:
+        if self._states[-1].in_table:
             self._pieces.append(" ")  # a line within a cell
             return
         self._end_table()
         text = _joined(self._pieces)
-        if text and self._level:
+        level = self._states[-1].level
+        if text and level:
             text = one_line(text)
             start, end = self.builder.write(text)
-            self.builder.add(Block(BlockKind.HEADING, start, end, level=self._level, label=text[:LABEL_LIMIT]))
+            self.builder.add(Block(BlockKind.HEADING, start, end, level=level, label=text[:LABEL_LIMIT]))
         elif text:
             self.builder.add(Block(BlockKind.PARAGRAPH, *self.builder.write(text)))
         for note in _joined(self._notes).split("\n\n"):
             if note.strip():
                 self.builder.add(Block(BlockKind.PARAGRAPH, *self.builder.write(note.strip())))
+
+    def _end_row(self) -> None:
+        if len(self._cells) <= _MOST_COLUMNS and any(self._cells):
+            self._grid.append([Cell(text, head=False) for text in self._cells])
+        self._cells.clear()
 
     def _end_table(self) -> None:
         if self._grid:
