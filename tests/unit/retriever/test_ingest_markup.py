@@ -6,7 +6,7 @@ import pytest
 
 from citewire_retriever.ingest.document import BlockKind, ParsedDocument
 from citewire_retriever.ingest.grouping import group
-from ingest_files import parse_bytes, text_of
+from ingest_files import parse_bytes, text_of, texts
 
 RST = """=====
 Tides
@@ -223,3 +223,18 @@ def test_stars_are_headings_and_tables_have_rows(tmp_path: Path) -> None:
     assert len(code(document)) == 1
     rows = [(block.text, block.place.start_line) for block in document.blocks if block.kind is BlockKind.ROW]
     assert rows == [("Month: May\nDays: 3", 9), ("Month: June", 10)]
+
+
+def test_asciidoc_titles_may_be_underlined(tmp_path: Path) -> None:
+    text = (
+        "copy(1)\n=======\n\nNAME\n----\ncopy - copies files\n\n[[options]]\nMore options\n~~~~~~~~~~~~\nNone.\n\n"
+        "----\nwe ran\n\ncode\n----\n\nTODO\n----\nTests.\n\nA longer sentence\n----\nls\n----\n"
+    )
+    document = parse_bytes(tmp_path, "copy.adoc", text)
+    headings = [block for block in document.blocks if block.kind is BlockKind.HEADING]
+    assert [(block.label, block.level) for block in headings] == [
+        ("copy(1)", 1), ("NAME", 2), ("More options", 3), ("TODO", 2)
+    ]  # fmt: skip
+    assert (headings[2].place.start_line, headings[2].place.end_line) == (9, 10)
+    assert texts(document, BlockKind.CODE) == ["----\nwe ran\n\ncode\n----", "----\nls\n----"]
+    assert document.title == "copy(1)"

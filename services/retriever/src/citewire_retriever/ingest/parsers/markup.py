@@ -27,6 +27,7 @@ _MOST_LINE: Final = 300
 _ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1{1,}\s*")
 _DIRECTIVE: Final = re.compile(r"\.\. (?:code|code-block|sourcecode|literalinclude|highlight|math|parsed-literal)::")
 _ADOC_HEADING: Final = re.compile(r"(={1,6})\s+(\S.*)")
+_ADOC_UNDERLINE: Final = re.compile(r"(={3,}|-{3,}|~{3,}|\^{3,}|\+{3,})\s*")
 _ADOC_FENCE: Final = re.compile(r"(?:-{4,}|\.{4,}|\+{4,}|/{4,}|```\w*)\s*")
 _ADOC_TABLE: Final = "|==="
 _ORG_HEADING: Final = re.compile(r"(\*{1,6})\s+(?:(?:TODO|DONE|NEXT|WAITING)\s+)?(?:\[#\w\]\s+)?(\S.*)")
@@ -187,6 +188,10 @@ def _cut_adoc(rows: list[str]) -> list[_Part]:
     index = 0
     while index < len(rows):
         row = rows[index] if len(rows[index]) <= _MOST_LINE else ""
+        if level := _adoc_underlined(rows, index):
+            parts.append(_Part(BlockKind.HEADING, index, index + 2, level, one_line(row)[:LABEL_LIMIT]))
+            index += 2
+            continue
         end = ends.get(index)
         if end is not None and row.startswith(_ADOC_TABLE):
             table = read_adoc_table(rows, index, end)
@@ -202,6 +207,19 @@ def _cut_adoc(rows: list[str]) -> list[_Part]:
             parts.append(_Part(BlockKind.HEADING, index, index + 1, len(match.group(1)), label))
         index += 1
     return parts
+
+
+def _adoc_underlined(rows: list[str], index: int) -> int:
+    """The level of the underlined title that starts here; 0 if none does. Its underline is about as long."""
+    if index + 1 == len(rows) or not rows[index][:1].strip() or len(rows[index]) > _MOST_LINE:
+        return 0
+    under = _ADOC_UNDERLINE.fullmatch(rows[index + 1][:_MOST_LINE])
+    title = rows[index].rstrip()
+    above = rows[index - 1].strip()[:_MOST_LINE] if index else ""
+    if under is None or abs(len(title) - len(under[1])) > 1 or not any(map(str.isalnum, title)):
+        return 0
+    stands_alone = not above or (above.startswith("[") and above.endswith("]")) or above.startswith("//")
+    return "=-~^+".index(under[1][0]) + 1 if stands_alone and title[0] not in ".[" else 0
 
 
 def _adoc_fence(row: str) -> str | None:
