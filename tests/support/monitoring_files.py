@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ class Expression:
     text: str
 
 
+@cache
 def rules() -> list[dict[str, Any]]:
-    """Every rule of every file."""
+    """Every rule of every file, read once: nobody may change them."""
     return [
         rule
         for path in RULES
