@@ -101,6 +101,7 @@ async def test_an_upload_whose_job_was_lost_is_queued_again(citus_database: Data
         # The other one was never acknowledged, but would wait for ever.
         async with await open_pool(citus_database.dsn("citewire_worker"), max_size=1, name="test") as pool:
             backfill = PostgresBackfillStore(pool)
+            await backfill.take_due(60)  # as in each survey; the pool has then connected
             assert await backfill.queue_missing("acme", most=10) == 0, "its transaction might not be over"
             await harness.rows("UPDATE corpus.versions SET created_at = now() - interval '1 hour' RETURNING 1")
             assert await backfill.queue_missing("acme", most=10) == 1

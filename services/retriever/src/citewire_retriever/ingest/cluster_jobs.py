@@ -25,7 +25,9 @@ async def forget_orphan(pool: Pool, job: Job) -> bool:
 
     Its deletion was committed on the node, but not on the coordinator, or met one that the version's ingest queued.
     """
-    async with under_tenant(pool, job) as connection:
+    if guard_of(pool) is None:  # the pool has connected: it claimed the job
+        return False
+    async with under_tenant(pool, job, statement_seconds=_PUT_BACK_SECONDS) as connection:
         if (
             not is_spread(connection)
             or await (await connection.execute(SQL["version_exists"], job_key(job))).fetchone()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, guard_of, tenant_transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 from citewire_kit.transaction_settings import is_spread
@@ -20,9 +20,9 @@ from citewire_retriever.store.jobs import queue_missing
 
 _SQL: Final = load_queries("citewire_retriever.ingest.backfill", "queries.sql")
 _LONG_STATEMENT: Final = 300.0
+"""Time limit for checking an organisation, which reads an index entry per chunk."""
 _MISSING_SECONDS: Final = 120.0
 """Age of uploads of which each has a job, unless it was lost."""
-"""Time limit for checking an organisation, which reads an index entry per chunk."""
 _SAMPLE: Final = 4000
 """Approximate number of chunks for a library's centroid; all, if there are fewer."""
 _LEAST_OF_COLLECTION: Final = 50
@@ -116,7 +116,12 @@ class PostgresBackfillStore:
         return queued
 
     async def queue_missing(self, org_id: str, *, most: int) -> int:
-        """Queues uploads whose job a cluster's coordinator has lost; returns how many."""
+        """Queues uploads whose job a cluster's coordinator has lost; returns how many.
+
+        Call it when the pool has connected, as `take_due` makes it do: only then does it know whether there are nodes.
+        """
+        if guard_of(self._pool) is None:
+            return 0
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
                 return await queue_missing(connection, org_id, after=_MISSING_SECONDS, most=most)
