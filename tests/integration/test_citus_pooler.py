@@ -13,10 +13,12 @@ import pytest
 from citewire_kit.errors import Unavailable
 from citewire_kit.postgres import Pool, guard_of, open_pool, tenant_transaction
 from citewire_retriever.ingest.model import Published
-from ingest_harness import ACME, OTHER, IngestHarness
+from fake_embedding import FakeModel
+from ingest_harness import ACME, OTHER, WINDOW, IngestHarness, embedder_address, running_worker, worker_settings
 from pgbouncer import PooledDatabase, pgbouncer, prepare_nothing
 from tests.integration.test_citus_cluster import fill, search
 from tests.integration.test_citus_ingest import publish
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -123,3 +125,27 @@ async def test_listeners_are_not_notified_and_harm_nobody(
                 await asyncio.gather(listening, return_exceptions=True)
             await harness.upload("b.txt", "text", tenant=OTHER)
             assert await publish(harness) is Published.LIVE
+
+
+async def test_a_worker_listens_past_it(citus_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_nothing(monkeypatch)
+    model = FakeModel(window=WINDOW)
+    with pgbouncer(citus_database) as pooled:
+        database = Pooled(citus_database, pooled)
+        direct_dsn = citus_database.dsn("citewire_worker")
+        async with IngestHarness.open(database) as harness, embedder_address(model) as embedder:
+            settings = worker_settings(database, embedder, poll_seconds=300, direct_dsn=direct_dsn)
+            async with running_worker(settings):
+
+                async def is_listening() -> bool:
+                    listeners = "SELECT 1 FROM pg_stat_activity WHERE query ~ '^LISTEN' AND usename = 'citewire_worker'"
+                    return await harness.rows(listeners) != []
+
+                await wait_until(is_listening, 20)
+                await asyncio.sleep(1)  # from now on, the worker looks for work only if it is notified
+                await harness.upload("a.txt", "text")
+
+                async def is_live() -> bool:
+                    return await harness.rows("SELECT 1 FROM corpus.documents WHERE live_version IS NOT NULL") != []
+
+                await wait_until(is_live, 20)

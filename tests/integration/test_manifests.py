@@ -170,6 +170,24 @@ def test_secrets_have_values_in_development_only_and_their_names_are_documented(
             assert f"`{name}`" in documented, name
 
 
+def test_external_secrets_have_each_key_that_a_process_reads(rendered: Rendered) -> None:
+    """Also the optional ones, which a store may lack: so they can't be listed one by one."""
+    resources = rendered("external-secrets")
+    created = {entry["spec"]["target"]["name"]: entry["spec"] for entry in of_kind(resources, "ExternalSecret")}
+    read = {
+        (variable["valueFrom"]["secretKeyRef"]["name"], variable["valueFrom"]["secretKeyRef"]["key"])
+        for workload in of_kind(resources, *WORKLOADS)
+        for container in template_of(workload)["spec"]["containers"]
+        for variable in container.get("env", [])
+        if "secretKeyRef" in variable.get("valueFrom", {})
+    }
+    for process in ("retriever", "worker"):
+        assert (f"citewire-{process}", f"CITEWIRE_{process.upper()}_DIRECT_DSN") in read
+    for name, key in read:
+        listed = [entry["secretKey"] for entry in created[name].get("data", [])]
+        assert key in listed or "dataFrom" in created[name], f"{name}: {key}"
+
+
 def test_the_routes_of_the_gateway_api_are_those_of_the_gateway(rendered: Rendered) -> None:
     matches = [
         (match["path"]["type"], match["path"]["value"])

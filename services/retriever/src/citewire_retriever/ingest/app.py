@@ -54,10 +54,10 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         probes = ProbeServer(settings, service="worker", servicer=probed)
         await probes.start()
         stack.push_async_callback(probes.stop)
-        dsn = settings.dsn.get_secret_value()
+        dsn, direct_dsn = settings.dsn.get_secret_value(), settings.direct()
         # A job holds at most one connection at a time; claims, leases and measurements need some as well.
         most = settings.concurrency + settings.enrich_concurrency + 5
-        pool = await open_pool(dsn, max_size=most, name="citewire-worker")
+        pool = await open_pool(dsn, direct_dsn=direct_dsn, max_size=most, name="citewire-worker")
         stack.push_async_callback(pool.close)
         tls, signer = settings.tls(), settings.signer()
         channel = open_channel(settings.embedder_target, tls=tls, signer=signer)
@@ -81,7 +81,7 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
             confinement=settings.confinement,
         )
         sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=settings.concurrency + 1))
-        store = PostgresJobStore(pool, dsn)
+        store = PostgresJobStore(pool, direct_dsn)
         embedder = GrpcEmbedder(channel, batch_seconds=settings.embed_seconds)
         pipeline = Pipeline(store, embedder, sandbox, folder, settings)
         rate = TokenRate(settings.backfill_tokens_per_second)

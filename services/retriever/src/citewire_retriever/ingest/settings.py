@@ -24,8 +24,12 @@ class WorkerSettings(CallerSettings):
     """Port of the metrics server; 0 takes a free one (tests)."""
 
     dsn: SecretStr
-    """Connection string of the role citewire_worker. It must be direct, as LISTEN doesn't work through a
-    transaction-mode pooler (the worker would then only find work by polling every poll_seconds)."""
+    """Connection string of the role citewire_worker."""
+
+    direct_dsn: SecretStr | None = None
+    """The same past the pooler, if `dsn` leads through one: for notifications, without which the worker finds work by
+    polling every poll_seconds, and for probing a cluster's nodes, which would hold up the pooler's connections. None:
+    `dsn`."""
 
     embedder_target: str = Field(default="127.0.0.1:50051", min_length=1)
     """Address of the embedder: `host:port`, or a gRPC target."""
@@ -165,6 +169,10 @@ class WorkerSettings(CallerSettings):
 
     embed_seconds: float = Field(default=120.0, gt=0)
     """Most seconds for one batch, including waiting for other documents."""
+
+    def direct(self) -> str:
+        """Returns the connection string past any pooler."""
+        return (self.direct_dsn or self.dsn).get_secret_value()
 
     def further_models(self) -> tuple[str, ...]:
         """Returns the names of the further models."""

@@ -59,7 +59,7 @@ class PostgresJobStore:
     """
 
     def __init__(self, pool: Pool, dsn: str) -> None:
-        """Takes the pool of the worker's role, and its connection string for the listening connection."""
+        """Takes the pool of the worker's role, and its connection string past any pooler, for listening."""
         self._pool = pool
         self._dsn = dsn
 
