@@ -291,7 +291,7 @@ def test_old_base_backups_are_deleted_with_their_log(backup: Backup, library: Da
     # One that failed on the last node is no backup, and its successor doesn't push a whole one out.
     for name in ("coordinator", "worker-0"):
         shutil.copytree(backup.folder / name / "base" / LABEL, backup.folder / name / "base" / "20261125T020000Z")
-    (backup.folder / "worker-1" / "base" / ".part").mkdir()
+    (backup.folder / "worker-1" / "base" / ".part.20261125T020000Z").mkdir()
     backup.take("20261125T120000Z")
     for name, _ in backup.named():
         bases = sorted(path.name for path in (backup.folder / name / "base").iterdir())

@@ -17,7 +17,7 @@ prune() {
   for node in "$@"; do
     bases="$folder/${node%%=*}/base"
     mkdir -p "$bases"
-    rm -rf "$bases/.part"
+    rm -rf "$bases"/.part.*
     ls "$bases" | grep -Fvx -e "$label" -e "$stay" | while read -r old; do rm -rf "${bases:?}/$old"; done
     first="$(sed -n 's/^START WAL LOCATION: .*(file \([0-9A-F]*\))$/\1/p' "$bases"/*/backup_label 2> /dev/null | sort | head -n 1)"
     [ -z "$first" ] || pg_archivecleanup --clean-backup-history "${bases%/base}/wal" "$first"
@@ -35,8 +35,15 @@ for node in "$@"; do
   bases="$folder/$name/base"
   if [ ! -e "$bases/$label" ]; then
     # The log since the beginning is in the archive: the server waits for that at the end.
-    pg_basebackup --host="$host" --port="$port" --pgdata="$bases/.part" --checkpoint=fast --wal-method=none --no-password
-    mv "$bases/.part" "$bases/$label"
+    part="$bases/.part.$label" # its own: a run at the same time, such as one by hand, removes it, and this one fails
+    pg_basebackup --host="$host" --port="$port" --pgdata="$part" --checkpoint=fast --wal-method=none --no-password
+    mv "$part" "$bases/$label"
+  fi
+done
+for node in "$@"; do
+  if [ ! -e "$folder/${node%%=*}/base/$label" ]; then
+    echo "backup.sh: $label of ${node%%=*} was removed meanwhile, by another run: run this one again" >&2
+    exit 1
   fi
 done
 touch "$folder/whole/$label"
