@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from citewire_retriever.citus import cluster
+from citewire_retriever.citus import changes, cluster
 from citewire_retriever.citus.changes import add_node, move, rebalance
 from citewire_retriever.citus.cluster import Cluster, ClusterError, NodeAddress, parse_address
+from citewire_retriever.citus.restoring import make_restore_point
 from citewire_retriever.citus.status import ClusterStatus, read_status
 from citus_cluster import start_citus_node, temporary_database
 from cluster_writer import Writer
@@ -104,6 +106,32 @@ async def test_a_connection_lost_at_once_is_reported(
     with pytest.raises(ClusterError, match="terminating connection"):
         async with Cluster.open(cluster_database.owner_dsn, print):
             pass
+
+
+async def test_a_command_says_what_it_waits_for_and_those_that_nobody_watches_give_up(
+    cluster_database: Database, spare: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_LEAST_WAIT_SECONDS", 0)
+    messages: list[str] = []
+    async with (
+        Cluster.open(cluster_database.owner_dsn, print) as first,
+        Cluster.open(cluster_database.owner_dsn, messages.append) as second,
+    ):
+        async with first.alone():
+            await first.connection.execute("SELECT 'a long\nmove'")
+            holder = f"session {first.connection.info.backend_pid} on the coordinator"
+            who = rf"another command is changing the cluster \({holder}, since 20[-0-9: ]+ UTC: SELECT 'a long move'\)"
+            with pytest.raises(ClusterError, match=f"^{who}: run this one again"):
+                await make_restore_point(second, "late", {}, wait_seconds=0)
+            with pytest.raises(ClusterError, match=who):
+                await add_node(second, address(spare))
+            assert messages == []
+            waiting = asyncio.create_task(move(second, ORGS[0], address(spare), together=False))
+            await wait_until(lambda: messages != [], 20)
+            assert len(messages) == 1
+            assert re.fullmatch(f"{who}; waiting for it", messages[0])
+        with pytest.raises(ClusterError, match="is not a node with shards"):  # it has gone on
+            await waiting
 
 
 async def test_a_node_that_would_lose_commits_is_refused(

@@ -24,6 +24,8 @@ from citewire_retriever.citus.cluster import (
     require_settings,
 )
 
+_LEAST_WAIT_SECONDS: Final = 60
+"""Wait of `add_node` for another command: the session of a killed one lasts until its server notices."""
 _LEFT_OVER_SECONDS: Final = 600
 """A session that builds an index for an interrupted move ends when the index is built."""
 _DEADLOCKS: Final = 5
@@ -37,7 +39,7 @@ async def add_node(cluster: Cluster, address: NodeAddress, *, wait_seconds: floa
         ClusterError: It can't be reached, or isn't set up as a node of this cluster.
     """
     await _prepare_node(cluster, address, wait_seconds)
-    async with cluster.alone():
+    async with cluster.alone(wait_seconds=max(wait_seconds, _LEAST_WAIT_SECONDS)):
         known = {node.address: node for node in await cluster.nodes()}.get(address)
         at = {"host": address.host, "port": address.port}
         if known is None:

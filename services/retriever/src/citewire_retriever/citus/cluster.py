@@ -1,6 +1,7 @@
 """A cluster as its operator sees it: its nodes, and the operator's connection to its coordinator."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -168,15 +169,29 @@ class Cluster:
             require_settings(name, result)
 
     @asynccontextmanager
-    async def alone(self) -> AsyncGenerator[None, None]:
-        """Waits for other changes of the cluster, such as those of a killed command; cleans up if all nodes answer."""
-        told = False
-        while not (
-            await (await self.connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))).fetchone() or (False,)
-        )[0]:
-            if not told:
-                self.say("another command is changing the cluster; waiting for it")
-                told = True
+    async def alone(self, *, wait_seconds: float | None = None) -> AsyncGenerator[None, None]:
+        """Waits for other changes of the cluster, such as those of a killed command; cleans up if all nodes answer.
+
+        Args:
+            wait_seconds: Maximum wait, for commands that nobody watches; None: a move may take hours, and the operator
+                is told what is waited for.
+
+        Raises:
+            ClusterError: The other changes took longer.
+        """
+        deadline = math.inf if wait_seconds is None else time.monotonic() + wait_seconds
+        told: list[int] = []
+        while not await self._take_lock():
+            holders = await self.rows("lock_holders", {"lock": _LOCK})
+            other = "; ".join(describe_holder(row) for row in holders) or "it has just ended"
+            if time.monotonic() >= deadline:
+                raise ClusterError(
+                    f"another command is changing the cluster ({other}): run this one again when that has ended"
+                )
+            sessions = [row[0] for row in holders]
+            if holders and sessions != told:  # not for each of its statements
+                self.say(f"another command is changing the cluster ({other}); waiting for it")
+                told = sessions
             await asyncio.sleep(POLL_SECONDS)
         try:
             # One that is frozen would be waited for once for each thing that is left.
@@ -187,6 +202,10 @@ class Cluster:
         finally:
             if not self.connection.closed:
                 await self.connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+    async def _take_lock(self) -> bool:
+        row = await (await self.connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))).fetchone()
+        return row is not None and bool(row[0])
 
     async def with_progress(self, act: Awaitable[Any]) -> None:
         """Waits for running moves and splits of shards, and reports their progress."""
@@ -207,6 +226,12 @@ class Cluster:
                 if text and text != last:
                     self.say(text)
                 last = text
+
+
+def describe_holder(row: tuple[Any, ...]) -> str:
+    """Describes a row of the query `lock_holders` in words."""
+    pid, since, statement = row
+    return f"session {pid} on the coordinator, since {since}: {statement}"
 
 
 def describe_move(row: tuple[Any, ...]) -> str:

@@ -61,6 +61,16 @@ $shard$)
 SELECT shardid FROM pg_dist_shard
 WHERE logicalrelid = 'corpus.access_counts'::regclass AND shardminvalue = shardmaxvalue
 
+-- name: lock_holders
+-- Sessions of commands that change the cluster: each with the time since which it has been there, and its last statement.
+SELECT a.pid, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'),
+       left(regexp_replace(btrim(a.query), '\s+', ' ', 'g'), 100)
+FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (l.classid::bigint << 32) | l.objid::bigint = %(lock)s
+ORDER BY a.pid
+
 -- name: moves
 -- Moves and splits in progress: each session moves one group of shards, of all tables.
 SELECT min(operation_type), min(sourcename), min(sourceport), min(targetname), min(targetport),

@@ -61,7 +61,7 @@ async def make_restore_point(
         name: The point's name, as for `recovery_target_name`; must not have been used before.
         others: Connection strings of other Postgres servers by name, such as that of the conversations. They get the
             point first, so that documents to which they refer are in the cluster's.
-        wait_seconds: Maximum wait for the archives, and for running moves of shards.
+        wait_seconds: Maximum wait for the archives, for running moves of shards, and for another command.
 
     Raises:
         ClusterError: The name is invalid, a server doesn't archive its log or can't be reached, or an archive doesn't
@@ -71,7 +71,7 @@ async def make_restore_point(
         raise ClusterError(
             f"{name!r} isn't a valid name of a restore point: up to 63 letters, digits, '.', '_' and '-'"
         )
-    async with cluster.alone(), _servers(cluster, await cluster.nodes(), others) as servers:
+    async with cluster.alone(wait_seconds=wait_seconds), _servers(cluster, await cluster.nodes(), others) as servers:
         for server, connection in servers.items():
             await _require_archive(server, connection)
         await _wait_for_moves(cluster, wait_seconds)
