@@ -109,6 +109,28 @@ async def test_an_upload_whose_job_was_lost_is_queued_again(citus_database: Data
         assert await publish(harness) is Published.LIVE
 
 
+async def test_a_publication_that_only_its_node_has_is_completed(citus_database: Database) -> None:
+    """The coordinator may go away between the node's commit and its own, and then has the version's job as before."""
+    async with IngestHarness.open(citus_database) as harness:
+        document_id = await harness.upload("a.txt", "text")
+        assert await publish(harness) is Published.LIVE
+        await harness.upload("a.txt", "new text", document_id=document_id)
+        assert await publish(harness) is Published.LIVE
+        jobs = "SELECT version, kind, state FROM corpus.ingest_jobs ORDER BY version, kind"
+        after = await harness.rows(jobs)
+        assert {"version": 1, "kind": "sweep", "state": "queued"} in after
+        await harness.rows("DELETE FROM corpus.ingest_jobs WHERE kind <> 'ingest' RETURNING 1")
+        await harness.rows("UPDATE corpus.ingest_jobs SET state = 'queued' WHERE version = 2 RETURNING 1")
+        job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
+        assert job is not None
+        await harness.worker.begin(job)
+        table = await harness.worker.ensure_space(SPACE)
+        publication = Publication(None, "text/plain", None, 3, 6, table, keep_seconds=3600)
+        assert await harness.worker.publish(job, publication) is Published.LIVE
+        assert await harness.rows(jobs) == after
+        assert [row["version"] for row in await harness.vectors(document_id)] == [2, 2, 2]
+
+
 async def test_a_job_whose_version_is_gone_is_forgotten(citus_database: Database) -> None:
     """A deletion, too, commits on the node first, and jobs have no foreign key."""
     async with IngestHarness.open(citus_database) as harness:

@@ -65,6 +65,7 @@ FILES = {
 }
 NOT_THERE = {
     "documents.enrichment_jobs": "a variant for one Postgres; enrichment_states is its twin",
+    "ingest.supersede": "a variant for one Postgres; supersede_on_nodes is its twin",
 }
 SPACE, NEXT, UNKNOWN = (Space("fake", revision, 4) for revision in ("r1", "r2", "r3"))
 OWNER = Tenant("acme", "ann", "pro", roles=("owner",))

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from citewire_kit.postgres import Connection
 from citewire_kit.queries import load_queries
+from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
 from citewire_retriever.store.jobs import check_backfill, queue_enrichment, tell_watchers
 
@@ -25,8 +26,9 @@ async def held(connection: Connection, job: Job) -> None:
 
 async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> None:
     """Removes all older versions from the search, and queues their removal."""
-    older = [row[0] for row in await (await connection.execute(SQL["supersede"], job_key(job))).fetchall()]
-    for version in older:
+    statement = SQL["supersede_on_nodes" if is_spread(connection) else "supersede"]
+    older = await (await connection.execute(statement, job_key(job))).fetchall()
+    for (version,) in older:
         values = {**job_key(job), "version": version, "keep_seconds": keep_seconds}
         await connection.execute(SQL["drop_vectors"], values)
         await connection.execute(SQL["queue_sweep"], values)

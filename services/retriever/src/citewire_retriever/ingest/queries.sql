@@ -264,6 +264,13 @@ UPDATE corpus.versions SET superseded_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version < %(version)s AND superseded_at IS NULL
 RETURNING version
 
+-- name: supersede_on_nodes
+-- The same for a database on several nodes, and also returns versions that are superseded already: a transaction commits on the
+-- node first, so an earlier attempt may have marked them there without queueing their deletion on the coordinator.
+UPDATE corpus.versions SET superseded_at = least(superseded_at, now())
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version < %(version)s
+RETURNING version
+
 -- name: drop_vectors
 SELECT corpus.drop_vectors(%(org_id)s, %(document_id)s, %(version)s)
 
