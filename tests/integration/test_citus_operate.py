@@ -236,6 +236,54 @@ async def test_a_killed_command_can_be_repeated(
             assert connection.execute(left).fetchall() == []
 
 
+async def test_what_an_interrupted_move_created_after_the_clean_up_is_dropped(
+    citus_cluster: CitusCluster, cluster_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = citus_cluster.workers[0]
+    objects = (
+        "SELECT 'publication ' || pubname FROM pg_publication"
+        " UNION ALL SELECT 'slot ' || slot_name FROM pg_replication_slots WHERE database = current_database()"
+        " UNION ALL SELECT 'subscription ' || subname FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid"
+        " WHERE d.datname = current_database() ORDER BY 1"
+    )
+    create = (
+        "SET citus.enable_ddl_propagation = off",
+        "CREATE PUBLICATION ours",
+        "CREATE PUBLICATION citus_shard_move_publication_2_10_99999",
+        "CREATE PUBLICATION citus_shard_split_publication_2_10_99998",
+        "SELECT pg_create_logical_replication_slot('citus_shard_split_slot_2_10_99999', 'pgoutput')",
+        "CREATE SUBSCRIPTION citus_shard_move_subscription_2_10_99999 CONNECTION 'host=nowhere'"
+        " PUBLICATION citus_shard_move_publication_2_10_99999"
+        " WITH (connect = false, slot_name = citus_shard_move_slot_2_10_99999)",
+    )
+    messages: list[str] = []
+    with (
+        psycopg.connect(worker.dsn(database=cluster_database.name), autocommit=True) as node,
+        psycopg.connect(cluster_database.owner_dsn, autocommit=True) as coordinator,
+    ):
+        for statement in create:
+            node.execute(statement.encode())
+        # A move that runs has a record of each object; this one has no session, so that Citus would remove it.
+        monkeypatch.setitem(cluster.SQL, "clean_up", "SELECT 1")
+        coordinator.execute(
+            "INSERT INTO pg_dist_cleanup"
+            " (record_id, operation_id, object_type, object_name, node_group_id, policy_type)"
+            " SELECT 99998, 99998, 4, 'citus_shard_split_publication_2_10_99998', groupid, 0 FROM pg_dist_node LIMIT 1"
+        )
+        try:
+            for _ in range(2):
+                async with Cluster.open(cluster_database.owner_dsn, messages.append) as connected, connected.alone():
+                    left = [row[0] for row in node.execute(objects.encode()).fetchall()]
+                    assert left == ["publication citus_shard_split_publication_2_10_99998", "publication ours"]
+        finally:
+            coordinator.execute("DELETE FROM pg_dist_cleanup WHERE operation_id = 99998")
+            node.execute("DROP PUBLICATION ours, citus_shard_split_publication_2_10_99998")
+    assert messages == [
+        "dropping what an interrupted move has left: citus_shard_move_publication_2_10_99999,"
+        " citus_shard_move_subscription_2_10_99999, citus_shard_split_slot_2_10_99999"
+    ]
+
+
 async def test_a_move_that_meets_a_deadlock_is_repeated(
     citus_cluster: CitusCluster, cluster_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

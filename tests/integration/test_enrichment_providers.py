@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -98,7 +99,8 @@ async def test_the_tenants_own_chain_is_asked_in_its_order(library: EnrichmentLi
                 "gpt-of-the-operator",
                 "mine-too",
             ]
-            require_own_once_live(database)
+            # In a thread: it may wait for a transaction of the worker, which runs in this loop.
+            await asyncio.to_thread(require_own_once_live, database)
             await library.until_done(await library.save())
             assert [fallback.provider.model for fallback in generator.asked[-1][1].fallbacks] == ["mine-too"]
 

@@ -217,6 +217,44 @@ FROM get_rebalance_table_shards_plan(rebalance_strategy := %(strategy)s) WHERE t
 -- Removes what interrupted moves left on nodes, but nothing that a running move uses.
 CALL citus_cleanup_orphaned_resources()
 
+-- name: copying_objects
+-- What moves and splits have on nodes to copy shards.
+SELECT jsonb_array_elements_text(result::jsonb) FROM run_command_on_all_nodes($node$
+    SELECT coalesce(jsonb_agg(name), '[]') FROM (
+        SELECT subname::text FROM pg_subscription
+        WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+        UNION ALL SELECT slot_name::text FROM pg_replication_slots WHERE database = current_database()
+        UNION ALL SELECT pubname::text FROM pg_publication
+    ) AS object (name)
+    WHERE name ~ '^citus_shard_(move|split)_(subscription|slot|publication)_'
+$node$) WHERE success
+
+-- name: copying_records
+-- The names of those that belong to something that runs, or that Citus knows it has to remove.
+SELECT object_name FROM pg_dist_cleanup
+
+-- name: drop_copying_objects
+-- Subscriptions first, because they use the others. A slot that is in use is left for the next time.
+SELECT nodeid, result FROM run_command_on_all_nodes(format($node$
+    DO $do$
+    DECLARE
+        names CONSTANT text[] := %%L;
+        object text;
+    BEGIN
+        PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
+        FOR object IN SELECT subname FROM pg_subscription WHERE subname = ANY (names) LOOP
+            EXECUTE format('ALTER SUBSCRIPTION %%%%I DISABLE', object);
+            EXECUTE format('ALTER SUBSCRIPTION %%%%I SET (slot_name = NONE)', object);
+            EXECUTE format('DROP SUBSCRIPTION %%%%I', object);
+        END LOOP;
+        PERFORM pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = ANY (names) AND NOT active;
+        FOR object IN SELECT pubname FROM pg_publication WHERE pubname = ANY (names) LOOP
+            EXECUTE format('DROP PUBLICATION %%%%I', object);
+        END LOOP;
+    END
+    $do$
+$node$, %(names)s::text[])) WHERE NOT success
+
 -- name: archive
 SELECT current_setting('archive_mode'),
        coalesce(nullif(current_setting('archive_library'), ''), current_setting('archive_command')) NOT IN ('', '(disabled)')
