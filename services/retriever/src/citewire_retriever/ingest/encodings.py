@@ -64,10 +64,10 @@ def codec_of(label: str) -> str | None:
     # Such as x-sjis, windows-874 and, for Hebrew in the order in which it is read, iso-8859-8-i.
     for name in (label, label.removeprefix("x-"), label.replace("windows-", "cp"), re.sub(r"-[ie]\Z", "", label)):
         try:
-            found = codecs.lookup(name).name
+            codec = codecs.lookup(name).name
         except (LookupError, ValueError):
             continue
-        return _WIDER.get(found, found)
+        return _WIDER.get(codec, codec)
     return None
 
 

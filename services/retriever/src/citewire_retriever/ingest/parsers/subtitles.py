@@ -20,6 +20,8 @@ _WORD_TIME: Final = re.compile(r"<\d{1,4}:\d\d[:.]\d")
 """Matches the time of a single word, which automatic captions have."""
 _ROLLING_SECONDS: Final = 0.1
 """Length of a pause after which nothing is still shown."""
+_MOST_SHOWN: Final = 20
+"""Lines that a cue may repeat."""
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？؟۔।][\"'”’»)\]]{0,5}\Z")
 _MOST_CHARS: Final = 400
 """Code points of cues that share a block even if no sentence ends."""
@@ -98,15 +100,16 @@ def _cues(text: str, *, escaped: bool) -> Iterator[_Cue]:
             number = words.pop().strip()  # the next cue's
         times = match.groups()
         start, end = _seconds(times[:4]), _seconds(times[4:])
-        said = [line for each in words if (line := _spoken(each, escaped=escaped))]
-        new = said[_repeated(shown, said) :] if rolls and start - shown_until <= _ROLLING_SECONDS else said
-        shown, shown_until = said or shown, end
+        spoken = [line for each in words if (line := _spoken(each, escaped=escaped))]
+        new = spoken[_repeated(shown, spoken) :] if rolls and start - shown_until <= _ROLLING_SECONDS else spoken
+        shown, shown_until = spoken or shown, end
         yield _Cue(start, end, " ".join(new))
 
 
-def _repeated(shown: list[str], said: list[str]) -> int:
+def _repeated(shown: list[str], spoken: list[str]) -> int:
     """How many lines that a cue begins with are the last ones of the cue before."""
-    return next((count for count in range(min(len(shown), len(said)), 0, -1) if shown[-count:] == said[:count]), 0)
+    most = min(len(shown), len(spoken), _MOST_SHOWN)
+    return next((count for count in range(most, 0, -1) if shown[-count:] == spoken[:count]), 0)
 
 
 def _spoken(text: str, *, escaped: bool) -> str:

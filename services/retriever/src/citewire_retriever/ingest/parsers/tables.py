@@ -54,7 +54,7 @@ def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
     above = [_row(number, header, cells) for number, cells in enumerate(grid[:first], start=1)]
     below = grid[first + depth :]
     rows = [_row(number, header, cells) for number, cells in enumerate(below, start=first + depth + 1)]
-    names = TableRow(" | ".join(_unsaid(header, below)), wide=False, number=first + 1)
+    names = TableRow(" | ".join(_unrepeated(header, below)), wide=False, number=first + 1)
     return [row for row in [*above, names, *rows] if row.text]
 
 
@@ -106,11 +106,11 @@ def _is_value(cell: Cell) -> bool:
     return len(cell.text) > LABEL_LIMIT or NUMBER.fullmatch(cell.text) is not None
 
 
-def _unsaid(header: list[str], rows: list[list[Cell]]) -> list[str]:
+def _unrepeated(header: list[str], rows: list[list[Cell]]) -> list[str]:
     """The names that no row repeats in full."""
     filled = {index for cells in rows if not is_wide(cells) for index, cell in enumerate(cells) if cell.text}
-    said = {header[index] for index in filled if index < len(header) and len(header[index]) <= LABEL_LIMIT}
-    return [name for name in dict.fromkeys(header) if name and name not in said]
+    repeated = {header[index] for index in filled if index < len(header) and len(header[index]) <= LABEL_LIMIT}
+    return [name for name in dict.fromkeys(header) if name and name not in repeated]
 
 
 def _row(number: int, header: list[str], cells: list[Cell]) -> TableRow:

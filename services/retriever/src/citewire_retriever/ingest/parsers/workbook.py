@@ -167,10 +167,10 @@ class _Writer:
         """Adds the rows that wait until it is known which names they repeat."""
         header, self._header = self._header, None
         if header is not None:
-            said = {self._names.get(column) for row, _ in self._waiting for column in row.cells}
-            unsaid = {column: text for column, text in header.cells.items() if one_line(text) not in said}
-            if unsaid:
-                self._write(replace(header, cells=unsaid), "\n".join(unsaid.values()))
+            repeated = {self._names.get(column) for row, _ in self._waiting for column in row.cells}
+            unrepeated = {column: text for column, text in header.cells.items() if one_line(text) not in repeated}
+            if unrepeated:
+                self._write(replace(header, cells=unrepeated), "\n".join(unrepeated.values()))
         for row, text in self._waiting:
             self._write(row, text)
         self._waiting.clear()
