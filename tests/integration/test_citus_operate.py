@@ -278,9 +278,10 @@ async def test_what_an_interrupted_move_created_after_the_clean_up_is_dropped(
         finally:
             coordinator.execute("DELETE FROM pg_dist_cleanup WHERE operation_id = 99998")
             node.execute("DROP PUBLICATION ours, citus_shard_split_publication_2_10_99998")
-    assert messages == [
-        "dropping what an interrupted move has left: citus_shard_move_publication_2_10_99999,"
-        " citus_shard_move_subscription_2_10_99999, citus_shard_split_slot_2_10_99999"
+    assert re.findall(r"citus_\w+_9999\d", " ".join(messages)) == [
+        "citus_shard_move_publication_2_10_99999",
+        "citus_shard_move_subscription_2_10_99999",
+        "citus_shard_split_slot_2_10_99999",
     ]
 
 
