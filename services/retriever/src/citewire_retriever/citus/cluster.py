@@ -92,6 +92,11 @@ async def connect(dsn: str, what: str, *, wait_seconds: float = 0) -> Connection
         await asyncio.sleep(POLL_SECONDS)
 
 
+async def limit_connecting(connection: Connection) -> None:
+    """Limits how long this session's statements wait for a connection to a node."""
+    await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
+
+
 class Cluster:
     """An open connection to the coordinator."""
 
@@ -122,7 +127,7 @@ class Cluster:
         async with connection:
             try:
                 await require_cluster(connection, empty=empty)
-                await connection.execute(SQL["limit_connecting"], {"limit": f"{_CONNECT_SECONDS}s"})
+                await limit_connecting(connection)
                 yield Cluster(dsn, connection, say, wait_seconds=wait_seconds)
             except psycopg.Error as exc:
                 raise ClusterError(describe_error(exc)) from exc

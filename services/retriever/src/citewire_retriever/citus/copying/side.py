@@ -11,7 +11,7 @@ from psycopg import sql
 
 from citewire_kit.queries import Query, load_queries
 from citewire_retriever.citus import cluster
-from citewire_retriever.citus.cluster import ClusterError, Connection, connect, require_cluster
+from citewire_retriever.citus.cluster import ClusterError, Connection, connect, limit_connecting, require_cluster
 
 Values = Sequence[Any] | Mapping[str, Any] | None
 SQL: Final = load_queries("citewire_retriever.citus.copying", "queries.sql")
@@ -21,8 +21,6 @@ _LOCK: Final = 7_205_181_035
 """Advisory lock for copying from or into a database."""
 _LOCK_TRIES: Final = 15
 _LOCK_SECONDS: Final = 0.2
-_NODE_SECONDS: Final = 10
-"""Maximum wait for a connection to a node."""
 # The settings that affect a row's text. Set on all nodes, because each node writes the text of its own rows.
 _SETTINGS: Final = (
     "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'postgres';"
@@ -104,7 +102,7 @@ class Side:
                 raise CopyError(f"{what} has no schema corpus: run `python -m citewire_retriever migrate` there first")
             if version is not None:
                 await require_cluster(connection)
-                await connection.execute(cluster.SQL["limit_connecting"], {"limit": f"{_NODE_SECONDS}s"})
+                await limit_connecting(connection)
             row = await (await connection.execute(SQL["superuser"])).fetchone()
             if row is None or not row[0]:
                 raise CopyError(
