@@ -56,9 +56,11 @@ async def test_an_odd_tenant_cannot_break_out_of_its_literal(pool: Pool) -> None
     assert await fetch_row(pool, WHO, odd) == ("o'; DROP SCHEMA public; --\\", "u")
 
 
-async def test_plans_are_custom_and_statements_limited(pool: Pool) -> None:
+async def test_plans_are_custom_unless_asked_and_statements_limited(pool: Pool) -> None:
     query = "SELECT current_setting('plan_cache_mode'), current_setting('statement_timeout')"
     assert await fetch_row(pool, query, ACME) == ("force_custom_plan", "30s")
+    async with tenant_transaction(pool, ACME, plan_once=True) as connection:
+        assert await (await connection.execute(query)).fetchone() == ("force_generic_plan", "30s")
     with deadline.budget(4.0):
         row = await fetch_row(pool, "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'", ACME)
     assert row is not None

@@ -163,7 +163,12 @@ async def require_schema(dsn: str, schema: str, *, advice: str) -> None:
 
 @asynccontextmanager
 async def tenant_transaction(
-    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS, snapshot: bool = False
+    pool: Pool,
+    tenant: Tenant,
+    *,
+    statement_seconds: float = STATEMENT_SECONDS,
+    snapshot: bool = False,
+    plan_once: bool = False,
 ) -> AsyncGenerator[Connection, None]:
     """Opens a transaction in which row-level security shows this tenant's rows.
 
@@ -175,13 +180,14 @@ async def tenant_transaction(
         tenant: Tenant whose rows are visible.
         statement_seconds: Maximum duration of one statement.
         snapshot: Read-only, with one snapshot for all statements; otherwise each sees what was committed before it.
+        plan_once: See `plans`.
 
     Raises:
         Unavailable: The database can't be reached, or another transaction conflicted; the whole transaction can
             be repeated (reason `DATABASE_UNAVAILABLE`).
         DeadlineExceeded: A statement was cancelled at its time limit, or no time is left.
     """
-    async with _transaction(pool, tenant, statement_seconds, snapshot=snapshot) as connection:
+    async with _transaction(pool, tenant, statement_seconds, snapshot=snapshot, plan_once=plan_once) as connection:
         yield connection
 
 
@@ -296,10 +302,15 @@ async def is_alive(pool: Pool) -> bool:
 
 @asynccontextmanager
 async def _transaction(
-    pool: Pool, tenant: Tenant | None, statement_seconds: float, *, snapshot: bool = False
+    pool: Pool,
+    tenant: Tenant | None,
+    statement_seconds: float,
+    *,
+    snapshot: bool = False,
+    plan_once: bool = False,
 ) -> AsyncGenerator[Connection, None]:
     async with _connection_of(pool, tenant) as connection:
-        settings = settings_of(tenant, _within(statement_seconds))
+        settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once, spread=is_spread(connection))
         resolved = None if tenant is None else _resolved.get(pool)
         await connection.execute(begin(connection, settings, resolved, snapshot=snapshot), prepare=False)
         yield connection

@@ -1,11 +1,14 @@
 """Publishing a version, and the first statement of every job's transaction."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from citewire_kit.postgres import Connection
+from citewire_kit.postgres import Connection, Pool
 from citewire_kit.queries import load_queries
 from citewire_kit.transaction_settings import is_spread
 from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published
+from citewire_retriever.ingest.transactions import STATEMENT_SECONDS, under_tenant
 from citewire_retriever.store.jobs import check_backfill, queue_enrichment, tell_watchers
 
 SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
@@ -22,6 +25,36 @@ async def held(connection: Connection, job: Job) -> None:
     """Checks that the worker still holds the job. Raises `LeaseLostError` if not."""
     if await (await connection.execute(SQL["hold_job"], job_key(job))).fetchone() is None:
         raise LeaseLostError
+
+
+@asynccontextmanager
+async def holding(
+    pool: Pool,
+    job: Job,
+    first: str,
+    values: dict[str, Any],
+    *,
+    statement_seconds: float = STATEMENT_SECONDS,
+    plan_once: bool = False,
+) -> AsyncGenerator[Connection]:
+    """A transaction in which this worker surely holds the job: it begins with a statement on the version's row.
+
+    Args:
+        pool: Pool from which the connection is taken.
+        job: The job.
+        first: Name of the first statement.
+        values: Its parameters, besides the job's.
+        statement_seconds: Maximum duration of one statement.
+        plan_once: Plan statements once per connection, and the checks of foreign keys, which are planned for each row
+            otherwise.
+
+    Raises:
+        LeaseLostError: It no longer holds the job, or the version was deleted; nothing is written.
+    """
+    async with under_tenant(pool, job, statement_seconds=statement_seconds, plan_once=plan_once) as connection:
+        await written(connection, first, {**job_key(job), **values})
+        await held(connection, job)
+        yield connection
 
 
 async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> None:

@@ -1,7 +1,6 @@
 """Jobs and what ingest writes, in Postgres."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -9,7 +8,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable
-from citewire_kit.postgres import Connection, Pool, guard_of
+from citewire_kit.postgres import Pool, guard_of
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
 from citewire_kit.transaction_settings import is_spread
@@ -32,8 +31,8 @@ from citewire_retriever.ingest.model import (
     VectorTable,
     VersionToIngest,
 )
-from citewire_retriever.ingest.publishing import SQL, OtherSpaceError, held, job_key, publish, written
-from citewire_retriever.ingest.transactions import STATEMENT_SECONDS, own_embedding, shared, under_tenant
+from citewire_retriever.ingest.publishing import SQL, OtherSpaceError, holding, job_key, publish
+from citewire_retriever.ingest.transactions import own_embedding, shared, under_tenant
 from citewire_retriever.model import Space, Stage
 from citewire_retriever.store.vectors import Float32, half_vector
 
@@ -127,7 +126,7 @@ class PostgresJobStore:
 
     async def pass_on(self, job: Job) -> None:
         """Requeues a job after its turn: what it has stored stays, and the attempt doesn't count."""
-        async with self._holding(job, "lock_version", {}) as connection:
+        async with holding(self._pool, job, "lock_version", {}) as connection:
             await connection.execute(SQL["pass_on"], job_key(job))
 
     async def requeue_expired(self) -> int:
@@ -149,7 +148,7 @@ class PostgresJobStore:
 
     async def begin(self, job: Job) -> VersionToIngest:
         """Marks the version as processing, and reads its metadata."""
-        async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
+        async with holding(self._pool, job, "begin_version", {"attempt": job.attempt}) as connection:
             cursor = await connection.execute(SQL["version_to_ingest"], job_key(job))
             row = await cursor.fetchone()
             own, only_own = await own_embedding(connection, job.tenant)
@@ -176,7 +175,7 @@ class PostgresJobStore:
 
     async def progress(self, job: Job, stage: Stage, done: int, total: int) -> None:
         """Writes the version's progress, and notifies watchers."""
-        async with self._holding(job, "progress", {"stage": stage, "done": done, "total": total}):
+        async with holding(self._pool, job, "progress", {"stage": stage, "done": done, "total": total}):
             pass
 
     async def save_text(self, job: Job, text: str, *, first: int = 0, part: int = 0) -> int:
@@ -192,7 +191,7 @@ class PostgresJobStore:
             The number of the next part.
         """
         stage = {} if part else {"stage": "chunk", "done": 0, "total": 0}
-        async with self._holding(job, "lock_version" if part else "progress", stage) as connection:
+        async with holding(self._pool, job, "lock_version" if part else "progress", stage) as connection:
             await connection.execute(SQL["delete_text"], {**job_key(job), "part": part})
             parts = [
                 {**job_key(job), "part": number, "char_start": first + start, "body": text[start : start + _TEXT_PART]}
@@ -229,7 +228,7 @@ class PostgresJobStore:
     async def clear(self, job: Job, first: int = 0) -> None:
         """Removes the version's chunks from one on, with their vectors."""
         values = {"stage": "embed", "done": 0, "total": 0}
-        async with self._holding(job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
+        async with holding(self._pool, job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
             await connection.execute(SQL["delete_chunks"], {**job_key(job), "first": first})
 
     async def live_inputs(self, job: Job, hashes: Sequence[bytes]) -> dict[bytes, int]:
@@ -260,7 +259,8 @@ class PostgresJobStore:
             FailedPrecondition: The live version has become another one, and its vectors are gone.
         """
         done = chunks[-1].index + 1
-        async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
+        values: dict[str, Any] = {"stage": "embed", "done": done, "total": total}
+        async with holding(self._pool, job, "progress", values, plan_once=True) as connection:
             cursor = await connection.execute(SQL["insert_chunks"], {**job_key(job), **chunk_columns(chunks)})
             ids: dict[int, int] = dict(await cursor.fetchall())
             await connection.execute(SQL["insert_terms"], {**job_key(job), **chunk_terms(chunks, ids)})
@@ -292,7 +292,7 @@ class PostgresJobStore:
     async def fail(self, job: Job, error: IngestError) -> None:
         """Marks the version as permanently failed, removes staged data, and ends the job. The live version stays."""
         values = {"code": error.code.value, "message": error.message}
-        async with self._holding(job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
+        async with holding(self._pool, job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
             await connection.execute(SQL["delete_chunks"], {**job_key(job), "first": 0})
             await connection.execute(SQL["delete_text"], {**job_key(job), "part": 0})
             await connection.execute(SQL["end_job"], {**job_key(job), "state": "failed"})
@@ -306,7 +306,7 @@ class PostgresJobStore:
             uncount: Whether the attempt doesn't count, because it was interrupted by us.
         """
         first = "version_pending" if job.kind == "ingest" else "lock_version"
-        async with self._holding(job, first, {}) as connection:
+        async with holding(self._pool, job, first, {}) as connection:
             await connection.execute(
                 SQL["requeue"], {**job_key(job), "delay_seconds": delay_seconds, "uncount": uncount}
             )
@@ -339,7 +339,7 @@ class PostgresJobStore:
 
     async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
         """Stores vectors of a live version in a space; existing ones stay."""
-        async with self._holding(job, "lock_live", {}) as connection:
+        async with holding(self._pool, job, "lock_live", {}, plan_once=True) as connection:
             rows = [
                 {**job_key(job), "chunk_id": chunk_id, "embedding": half_vector(vector)}
                 for chunk_id, vector in zip(chunk_ids, vectors, strict=True)
@@ -348,14 +348,14 @@ class PostgresJobStore:
 
     async def end_embedding(self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False) -> None:
         """Ends a job of kind embed; from now on the organisation's searches may use these spaces."""
-        async with self._holding(job, "lock_version", {}) as connection:
+        async with holding(self._pool, job, "lock_version", {}) as connection:
             for table in tables:
                 await connection.execute(SQL["add_further_space"], {**job_key(job), "space_id": table.space_id})
             await connection.execute(SQL["end_job"], {**job_key(job), "state": "failed" if failed else "done"})
 
     async def sweep(self, job: Job) -> None:
         """Removes a superseded version's bytes, text and chunks. Leaves a version alone that is or may become live."""
-        async with self._holding(job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
+        async with holding(self._pool, job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
             forgotten = (await connection.execute(SQL["forget_version"], job_key(job))).rowcount
             if not forgotten:  # it is live after all; otherwise the job was removed with the version
                 await connection.execute(SQL["end_job"], {**job_key(job), "state": "done"})
@@ -380,20 +380,6 @@ class PostgresJobStore:
                     yield
         except psycopg.OperationalError as exc:
             raise Unavailable("the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=1.0) from exc
-
-    @asynccontextmanager
-    async def _holding(
-        self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = STATEMENT_SECONDS
-    ) -> AsyncGenerator[Connection]:
-        """A transaction in which this worker surely holds the job: it begins with a statement on the version's row.
-
-        Raises:
-            LeaseLostError: It no longer does, or the version was deleted; nothing is written.
-        """
-        async with under_tenant(self._pool, job, statement_seconds=statement_seconds) as connection:
-            await written(connection, first, {**job_key(job), **values})
-            await held(connection, job)
-            yield connection
 
 
 def _with_table(query: LiteralString, table: VectorTable) -> sql.Composed:

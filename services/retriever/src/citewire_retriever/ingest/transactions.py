@@ -22,11 +22,13 @@ _SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
 
 @asynccontextmanager
 async def under_tenant(
-    pool: Pool, job: Job, *, statement_seconds: float = STATEMENT_SECONDS
+    pool: Pool, job: Job, *, statement_seconds: float = STATEMENT_SECONDS, plan_once: bool = False
 ) -> AsyncGenerator[Connection]:
     """A transaction under the job's tenant."""
     with refused():
-        async with tenant_transaction(pool, job.tenant, statement_seconds=statement_seconds) as connection:
+        async with tenant_transaction(
+            pool, job.tenant, statement_seconds=statement_seconds, plan_once=plan_once
+        ) as connection:
             yield connection
 
 
