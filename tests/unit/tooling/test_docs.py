@@ -100,6 +100,22 @@ def test_tests_that_documents_name_exist() -> None:
     assert missing == []
 
 
+def test_commands_of_tests_that_documents_name_run_some() -> None:
+    commands = [
+        (document.name, path, words)
+        for document in DOCUMENTS
+        for path, words in re.findall(
+            r"pytest (tests/[a-z0-9_/]+\.py)(?: -k (\w+))?", document.read_text(encoding="utf-8")
+        )
+    ]
+    assert len(commands) > 10
+    assert [command for command in commands if not _selects(ROOT / command[1], command[2])] == []
+
+
+def _selects(path: Path, words: str) -> bool:
+    return path.is_file() and re.search(rf"def test_\w*{words}", path.read_text(encoding="utf-8")) is not None
+
+
 def test_the_walkthrough_is_short_and_names_functions_that_exist() -> None:
     text = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
     walks = re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]
