@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 
 import httpx
+import pytest
 
 from local_stack import LocalStack
 from proof_scale import PrintTable, ProofScale
@@ -120,6 +121,7 @@ async def test_a_file_that_comes_back_is_there_again(stack: LocalStack, api: htt
         assert await library(api, "again") == expected_library(tmp_path)
 
 
+@pytest.mark.timeout(1800)
 async def test_a_change_is_followed_within_seconds(
     stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path, proof: ProofScale, print_table: PrintTable
 ) -> None:
@@ -217,6 +219,7 @@ class Edits:
         self._chance.choice(files).unlink()
 
 
+@pytest.mark.timeout(3600)
 async def test_the_library_ends_like_the_folder_whatever_is_killed(
     stack: LocalStack, api: httpx.AsyncClient, tmp_path: Path, proof: ProofScale, print_table: PrintTable
 ) -> None:
