@@ -148,7 +148,7 @@ class MemoryStore(LimitStore):
         return counters.add(count.key, count.amount)
 
     async def take_slots(self, slots: Sequence[SlotLimit], lease: str, seconds: float) -> int | None:
-        """See `LimitStore`. Seats taken in this process are always released."""
+        """See `LimitStore`. A slot held in this process is always released."""
         del lease, seconds
         for index, slot in enumerate(slots):
             if self._slots[slot.key] >= slot.limit:
