@@ -1,5 +1,6 @@
 """A Git repository as a source: one commit without its history, by the `git` program."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,22 @@ _SAFE: Final = {
     "http.lowSpeedLimit": "1000",  # bytes a second; slower for so long is a server that has gone
     "http.lowSpeedTime": "60",
 }
+_OTHERS_REPOSITORY: Final = frozenset(
+    [
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_QUARANTINE_PATH",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    ]
+)
+"""Set where git itself runs us, as in a hook: they name another repository, whose files ours would replace."""
 
 
 class GitRepository(Mirror):
@@ -74,6 +91,7 @@ class GitRepository(Mirror):
                 stderr=subprocess.PIPE,
                 timeout=GIT_SECONDS,
                 start_new_session=True,
+                env={name: value for name, value in os.environ.items() if name not in _OTHERS_REPOSITORY},
             )
         except FileNotFoundError as error:
             raise CliError("git isn't installed", "Install it.", ExitCode.USAGE) from error

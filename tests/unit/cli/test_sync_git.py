@@ -1,0 +1,51 @@
+"""`citewire sync` of Git repositories that are used in ways one doesn't think of first."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from citewire_cli.sync.git import GitRepository
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.test", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+def make_repository(folder: Path, **files: str) -> Path:
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    return commit(folder, **files)
+
+
+def commit(folder: Path, **files: str) -> Path:
+    for name, content in files.items():
+        (folder / f"{name}.md").write_text(content)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "-m", "change")
+    return folder
+
+
+def files_of(repository: Path, cache: Path) -> list[str]:
+    with closing(GitRepository(f"git+file://{repository}", cache)) as source:
+        return sorted(source.read().files)
+
+
+def test_a_sync_in_a_hook_leaves_the_repository_of_the_hook_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = make_repository(tmp_path / "origin", a="one")
+    mine = make_repository(tmp_path / "mine", mine="my own")
+    (mine / "draft.md").write_text("not committed")
+    before = (mine / ".git/HEAD").read_text()
+    for name, path in {"GIT_DIR": ".git", "GIT_WORK_TREE": "", "GIT_INDEX_FILE": ".git/index"}.items():
+        monkeypatch.setenv(name, str(mine / path))
+    assert files_of(origin, tmp_path / "cache") == ["a.md"]
+    assert (sorted(path.name for path in mine.glob("*.md")), (mine / ".git/HEAD").read_text()) == (
+        ["draft.md", "mine.md"],
+        before,
+    )
