@@ -49,3 +49,12 @@ def test_a_sync_in_a_hook_leaves_the_repository_of_the_hook_alone(
         ["draft.md", "mine.md"],
         before,
     )
+
+
+@pytest.mark.parametrize("lock", ["index.lock", "shallow.lock", "HEAD.lock"])
+def test_locks_of_a_killed_run_are_removed(tmp_path: Path, lock: str) -> None:
+    origin = make_repository(tmp_path / "origin", a="one")
+    assert files_of(origin, tmp_path / "cache") == ["a.md"]
+    commit(origin, b="two")
+    (next((tmp_path / "cache").glob("git-*/files/.git")) / lock).touch()
+    assert files_of(origin, tmp_path / "cache") == ["a.md", "b.md"]

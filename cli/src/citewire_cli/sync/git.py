@@ -68,7 +68,8 @@ class GitRepository(Mirror):
     def refresh(self) -> dict[str, CliError]:
         """See `Mirror.refresh`: all of a commit is there, or nothing is done."""
         # Of a run that was killed: this one has the mirror for itself.
-        (self.mirrored / ".git" / "index.lock").unlink(missing_ok=True)
+        for lock in (self.mirrored / ".git").glob("*.lock"):
+            lock.unlink(missing_ok=True)
         if not (self.mirrored / ".git" / "HEAD").exists():
             self._git("init", "--quiet")
         self._git("fetch", "--quiet", "--depth=1", "--no-tags", "--force", "--", self._address, self._ref)
