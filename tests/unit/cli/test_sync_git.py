@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from citewire_cli.errors import CliError
 from citewire_cli.sync.git import GitRepository
+from citewire_cli.sync.mirror import without_credentials
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -58,3 +60,23 @@ def test_locks_of_a_killed_run_are_removed(tmp_path: Path, lock: str) -> None:
     commit(origin, b="two")
     (next((tmp_path / "cache").glob("git-*/files/.git")) / lock).touch()
     assert files_of(origin, tmp_path / "cache") == ["a.md", "b.md"]
+
+
+def test_a_failure_names_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho 'git@host: Permission denied (publickey).' >&2\nexit 255\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH", str(ssh))
+    monkeypatch.delenv("GIT_SSH_COMMAND", raising=False)
+    with closing(GitRepository("git+ssh://git@host.test/x.git", tmp_path)) as source:
+        with pytest.raises(CliError, match=r"Permission denied .* Could not read from remote repository") as caught:
+            source.read()
+    assert "repository exists" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["geheim", "ge@heim", "ge:he@im@"])
+def test_no_part_of_a_password_is_shown(password: str) -> None:
+    log = f"fatal: unable to access 'https://ada:{password}@host.test/a@b': refused by https://host.test/c@d"
+    assert without_credentials(log) == (
+        "fatal: unable to access 'https://host.test/a@b': refused by https://host.test/c@d"
+    )

@@ -99,5 +99,12 @@ class GitRepository(Mirror):
         except subprocess.TimeoutExpired as error:
             raise CliError("Fetching the repository took too long", without_credentials(self._address)) from error
         except subprocess.CalledProcessError as error:
-            log = without_credentials(error.stderr.decode(errors="replace")).strip().splitlines()
-            raise CliError(f"git {arguments[0]} failed", log[-1] if log else "") from error
+            log = without_credentials(error.stderr.decode(errors="replace"))
+            raise CliError(f"git {arguments[0]} failed", _reason_in(log)) from error
+
+
+def _reason_in(log: str) -> str:
+    """What git and ssh say, without the general advice that follows it."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    end = next((number for number, line in enumerate(lines, 1) if line.startswith("fatal:")), len(lines))
+    return " ".join(lines[max(0, end - 3) : end])

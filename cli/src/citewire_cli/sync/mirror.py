@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.sync.folder import Folder, Listing
 
-_CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]*@")
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s]*@")  # a password may contain an @
 
 
 class Mirror(Folder):
