@@ -54,6 +54,7 @@ _IMAGES = (
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00")
 """Office documents, e-books, and archives of documents."""
 _TAR_MARK = slice(257, 262)
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,8 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
             return LeftOut(file, "it isn't a regular file")
         with file.open("rb") as content:
             head = content.read(_HEAD_BYTES)
+        if head.startswith(_LFS_POINTER):
+            return LeftOut(file, "it is a pointer of Git LFS, and its content isn't here", unseen=True)
         # They start like other old Office documents, and the difference may be anywhere. Whether workbooks are read
         # depends on the server, whose refusal says what to do.
         may_be_read = file.suffix.lower() in _OLE_SUFFIXES and head.startswith(_OLE)

@@ -80,3 +80,18 @@ def test_no_part_of_a_password_is_shown(password: str) -> None:
     assert without_credentials(log) == (
         "fatal: unable to access 'https://host.test/a@b': refused by https://host.test/c@d"
     )
+
+
+def test_pointers_of_lfs_are_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Git LFS is installed, whose filter can't fetch anything for a mirror, and fails."""
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    origin = make_repository(tmp_path / "origin", a="one", big=pointer)
+    (origin / ".gitattributes").write_text("big.md filter=lfs diff=lfs merge=lfs -text\n")
+    commit(origin)
+    (tmp_path / "config").write_text('[filter "lfs"]\nsmudge = false\nprocess = false\nrequired = true\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    with closing(GitRepository(f"git+file://{origin}", tmp_path / "cache")) as source:
+        listing = source.read()
+    assert list(listing.files) == ["a.md"]
+    assert "it is a pointer of Git LFS, and its content isn't here" in [entry.reason for entry in listing.left_out]
+    assert listing.is_unseen("big.md")  # a document from a run that had the content stays

@@ -20,6 +20,8 @@ _SAFE: Final = {
     **{f"protocol.{name}.allow": "always" for name in ("https", "http", "ssh", "file")},
     "http.lowSpeedLimit": "1000",  # bytes a second; slower for so long is a server that has gone
     "http.lowSpeedTime": "60",
+    # Git LFS finds its server by a remote, and the mirror has none: pointers stay pointers, and are left out.
+    **{f"filter.lfs.{name}": value for name, value in {"smudge": "", "process": "", "required": "false"}.items()},
 }
 _OTHERS_REPOSITORY: Final = frozenset(
     [
