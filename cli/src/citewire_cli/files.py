@@ -7,6 +7,7 @@ import platform
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,6 @@ from pathlib import Path
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.ignored import IGNORE_FILE, IgnoreRules
 from citewire_cli.jsonio import JsonObject
-from citewire_cli.output import checked_text
 
 SKIPPED_FOLDERS = {
     **dict.fromkeys(("node_modules", "venv", "site-packages"), "a folder of installed packages"),
@@ -27,6 +27,7 @@ _HEAD_BYTES = 65_536
 _REPOSITORY = (".git", ".hg", ".svn", ".jj")
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_SHARE = 0.01
 """The gateway's own measure of what is text."""
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -133,16 +134,19 @@ def find_sources(
         if not path.exists():
             raise CliError("No such file or folder", str(path), ExitCode.USAGE)
         base = root or _base(_absolute(path))
-        for entry in _walk(path, look, IgnoreRules(path)) if path.is_dir() else (path,):
+        is_folder = path.is_dir()
+        for entry in _walk(path, look) if is_folder else (path,):
             if isinstance(entry, LeftOut):
                 left_out.append(entry)
                 continue
             source = Source(entry, _absolute(entry).relative_to(base).as_posix(), base)
-            sources.setdefault(entry.resolve(), source)
-    for source in sources.values():
-        checked_text(source.name, f"The file name {source.name!r}")
-        if len(source.name) > MAX_NAME:
-            raise CliError(f"A path has more than {MAX_NAME} characters", source.name, ExitCode.USAGE)
+            reason = _why_no_name(source.name)
+            if not reason:
+                sources.setdefault(entry.resolve(), source)
+            elif is_folder:
+                left_out.append(LeftOut(entry, reason))
+            else:
+                raise CliError("This name can't be a document's", f"{source.name!r}: {reason}.", ExitCode.USAGE)
     return list(sources.values()), left_out
 
 
@@ -204,32 +208,50 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
 
 
 def _walk(
-    folder: Path, why_not_taken: Callable[[Path], LeftOut | None], rules: IgnoreRules
+    folder: Path, why_not_taken: Callable[[Path], LeftOut | None], above: IgnoreRules | None = None
 ) -> Iterator[Path | LeftOut]:
     try:
         entries = sorted(folder.iterdir())
+        with suppress(FileNotFoundError):
+            (folder / IGNORE_FILE).lstat()  # a folder may be listed, but not entered
     except OSError as error:
         yield LeftOut(folder, f"it cannot be read: {error.strerror}", unseen=True)
         return
+    rules = IgnoreRules(folder, above)
     for entry in entries:
         if entry.name == IGNORE_FILE:
             continue
-        is_folder = entry.is_dir()
-        reason = _why_not_entered(entry) or (
+        try:
+            is_folder = entry.is_dir()
+        except OSError as error:
+            yield LeftOut(entry, f"it cannot be read: {error.strerror}", unseen=True)
+            continue
+        reason = _why_not_entered(entry, is_folder=is_folder) or (
             f"{IGNORE_FILE} excludes it" if rules.ignores(entry, is_folder=is_folder) else ""
         )
         if reason:
             yield LeftOut(entry, reason)
         elif is_folder:
-            yield from _walk(entry, why_not_taken, IgnoreRules(entry, rules))
+            yield from _walk(entry, why_not_taken, rules)
         else:
             yield why_not_taken(entry) or entry
 
 
-def _why_not_entered(entry: Path) -> str:
+def _why_no_name(name: str) -> str:
+    """Why the gateway can't take a path; empty if it can."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "its name isn't valid UTF-8"
+    if "\\" in name or _CONTROL_CHARACTER.search(name):
+        return "its path contains a backslash or a control character"
+    return f"its path has more than {MAX_NAME} characters" if len(name) > MAX_NAME else ""
+
+
+def _why_not_entered(entry: Path, *, is_folder: bool) -> str:
     if entry.name.startswith("."):
         return "it is hidden"
-    if not entry.is_dir():
+    if not is_folder:
         return ""
     return "it is a link to a folder" if entry.is_symlink() else _described(SKIPPED_FOLDERS.get(entry.name))
 

@@ -32,6 +32,11 @@ def clean(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def clean_path(path: object) -> str:
+    """A path, whose name may contain line breaks, cleaned and on one line: it must not look like a line of ours."""
+    return clean(str(path).replace("\n", "\\n").replace("\t", "\\t"))
+
+
 def one_line(text: str, limit: int) -> str:
     """`text` cleaned, on one line, at most `limit` characters with an ellipsis."""
     flat = " ".join(clean(text).split())
@@ -49,8 +54,9 @@ def stderr() -> Console:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on one line of stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    """One JSON value on one line of stdout; bytes of file names that aren't UTF-8 are escaped as lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False)
+    sys.stdout.write(text.encode(errors="backslashreplace").decode() + "\n")
     sys.stdout.flush()
 
 

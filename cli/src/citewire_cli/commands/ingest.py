@@ -187,7 +187,7 @@ def _pace_of(task: Task) -> str:
 def _list_left_out(left_out: list[LeftOut]) -> None:
     console = output.stderr()
     for entry in left_out:
-        console.print(f"Left out: {output.clean(str(entry.path))}: {entry.reason}")
+        console.print(f"Left out: {output.clean_path(entry.path)}: {entry.reason}")
 
 
 def _report(outcomes: list[Outcome], failed: list[Outcome], late: list[Outcome], skipped: int) -> None:

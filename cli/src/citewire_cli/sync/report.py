@@ -27,7 +27,7 @@ def print_plan(plan: Plan, listing: Listing, *, as_json: bool) -> None:
 def print_left_out(listing: Listing) -> None:
     """Prints which files are no documents, and why."""
     for entry in listing.left_out:
-        output.stderr().print(f"Left out: {output.clean(str(entry.path))}: {entry.reason}")
+        output.stderr().print(f"Left out: {output.clean_path(entry.path)}: {entry.reason}")
 
 
 def print_report(plan: Plan, report: SyncReport, listing: Listing, *, as_json: bool) -> None:

@@ -1,0 +1,83 @@
+"""`citewire sync` of folders that nobody tidied up: locked ones, odd names, links, and those that are gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from citewire_cli.sync.folder import Folder, Listing
+from cli_types import Run
+from fake_gateway import FakeGateway
+from fake_library import FakeLibrary
+
+NOBODY = 65_534
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """No mode keeps the administrator out."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def share() -> Iterator[Path]:
+    """A folder that everybody can reach, unlike `tmp_path`."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def reasons(listing: Listing, root: Path) -> dict[str, str]:
+    return {entry.path.relative_to(root).as_posix(): entry.reason for entry in listing.left_out}
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o444])
+def test_a_folder_that_cannot_be_entered_is_listed_and_hides_nothing_else(share: Path, mode: int) -> None:
+    for name in ("a/x.md", "locked/y.md", "locked/z/w.md", "other.md"):
+        (share / name).parent.mkdir(parents=True, exist_ok=True)
+        (share / name).write_text(name)
+    (share / "locked").chmod(mode)
+    try:
+        with as_nobody():
+            listing = Folder(share).read()
+    finally:
+        (share / "locked").chmod(0o755)
+    assert sorted(listing.files) == ["a/x.md", "other.md"]
+    assert reasons(listing, share) == {"locked": "it cannot be read: Permission denied"}
+    assert listing.is_unseen("locked/y.md")
+
+
+def test_names_that_cannot_be_sent_are_listed(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    library = FakeLibrary(gateway)
+    folder = tmp_path / "folder"
+    deep = folder.joinpath(*["d" * 200] * 5)
+    deep.mkdir(parents=True)
+    (deep / "too-deep.md").write_text("deep")
+    for name in (b"latin-\xe4.md", b"two\nlines.md", b"back\\slash.md", b"-c.md", "ja\u0308hrlich.md".encode()):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(name)
+    result = run("sync", str(folder), "-c", "notes")
+    assert (result.exit_code, library.names()) == (0, ["-c.md", "ja\u0308hrlich.md"])
+    lines = result.stderr.splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("Left out: ") for line in lines)
+    result = run("sync", str(folder), "-c", "notes", "--json")
+    left_out = {Path(entry["path"]).name: entry["reason"] for entry in json.loads(result.stdout)["left_out"]}
+    assert left_out == {
+        "latin-\udce4.md": "its name isn't valid UTF-8",
+        "two\nlines.md": "its path contains a backslash or a control character",
+        "back\\slash.md": "its path contains a backslash or a control character",
+        "too-deep.md": "its path has more than 1000 characters",
+    }
