@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,3 +82,17 @@ def test_names_that_cannot_be_sent_are_listed(run: Run, gateway: FakeGateway, tm
         "back\\slash.md": "its path contains a backslash or a control character",
         "too-deep.md": "its path has more than 1000 characters",
     }
+
+
+def test_a_link_is_read_by_those_who_can_reach_its_target(share: Path) -> None:
+    """Otherwise whoever may write to a synced folder could publish what only the syncing user can read."""
+    (share / "home/private").mkdir(parents=True)
+    (share / "home/private/pay.md").write_text("salaries")
+    (share / "home/private").chmod(0o700)
+    (share / "synced").mkdir()
+    (share / "synced/own.md").write_text("for all")
+    (share / "synced/pay.md").symlink_to(share / "home/private/pay.md")
+    (share / "synced/near.md").symlink_to("own.md")
+    files = Folder(share / "synced", permissions=True).read().files
+    me = f"user:{pwd.getpwuid(os.getuid()).pw_name}"
+    assert {name: file.readers for name, file in files.items()} == {"near.md": (), "pay.md": (me,)}

@@ -4,7 +4,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ class Readers:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._real_root = root.resolve()
         self._groups_of = cache(_groups_of)
         self._members = cache(_members)
 
@@ -31,11 +32,7 @@ class Readers:
         Raises:
             OSError: the file or a folder can't be looked at.
         """
-        places = [(file.stat(), stat.S_IROTH)]
-        for folder in file.parents:
-            places.append((folder.stat(), stat.S_IXOTH))
-            if folder == self._root:
-                break
+        places = [(file.stat(), stat.S_IROTH), *((folder.stat(), stat.S_IXOTH) for folder in self._folders(file))]
         shut = [place for place in places if not _lets_everybody_in(*place)]
         if not shut:
             return ()
@@ -48,6 +45,13 @@ class Readers:
         names = {*(f"user:{_user_name(uid)}" for uid in users), *(f"group:{_group_name(gid)}" for gid in passing)}
         return tuple(sorted(names or {f"user:{_user_name(_ADMINISTRATOR)}"}))
 
+    def _folders(self, file: Path) -> Iterator[Path]:
+        """The folders above a file up to the root; of a link also those above its target, which may be anywhere."""
+        yield from _up_to(self._root, file)
+        target = file.resolve()
+        if target != self._real_root / file.relative_to(self._root):
+            yield from _up_to(self._real_root, target)
+
     def _lets_in(self, uid: int, places: Iterable[_Place]) -> bool:
         """Whether a user passes every place: by the owner's bits, the group's or others', of which one set counts."""
         if uid == _ADMINISTRATOR:
@@ -57,6 +61,13 @@ class Readers:
             _has(status, others << (6 if status.st_uid == uid else 3 if status.st_gid in groups else 0))
             for status, others in places
         )
+
+
+def _up_to(root: Path, file: Path) -> Iterator[Path]:
+    for folder in file.parents:
+        yield folder
+        if folder == root:
+            return
 
 
 def _lets_everybody_in(status: os.stat_result, others: int) -> bool:
