@@ -96,3 +96,21 @@ def test_a_link_is_read_by_those_who_can_reach_its_target(share: Path) -> None:
     files = Folder(share / "synced", permissions=True).read().files
     me = f"user:{pwd.getpwuid(os.getuid()).pw_name}"
     assert {name: file.readers for name, file in files.items()} == {"near.md": (), "pay.md": (me,)}
+
+
+def test_an_empty_folder_deletes_nothing(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    """Where a share isn't mounted, its folder is empty."""
+    library = FakeLibrary(gateway)
+    folder = tmp_path / "share"
+    folder.mkdir()
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text(name)
+    command = ("sync", str(folder), "-c", "notes")
+    assert run(*command).exit_code == 0
+    folder.rename(tmp_path / "away")
+    folder.mkdir()
+    result = run(*command)
+    assert (result.exit_code, library.names()) == (2, ["a.md", "b.md"])
+    assert "2 of 2 documents would be deleted" in result.stderr
+    assert run(*command, "--allow-deletions").exit_code == 0
+    assert library.names() == []

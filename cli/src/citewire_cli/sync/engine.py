@@ -73,13 +73,14 @@ class Sync:
         return self._documents.compare(listing.files, listing.is_unseen), listing
 
     def check(self, plan: Plan) -> None:
-        """Refuses a plan that deletes most of what there is: the folder may only be away.
+        """Refuses a plan that deletes most of what there is: the folder may only be away, or its share not mounted.
 
         Raises:
             CliError: it does (usage).
         """
         count, known = len(plan.vanished), len(self._documents)
-        if not self._allow_deletions and count > FEW and 2 * count > known:
+        empty = count == known > 1 and not plan.new
+        if not self._allow_deletions and (empty or (count > FEW and 2 * count > known)):
             raise CliError(
                 f"{count} of {known} documents would be deleted",
                 f"Their files aren't in {self.folder.root} any more. Is it mounted, and the right source? If this is "
