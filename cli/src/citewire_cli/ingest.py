@@ -128,9 +128,17 @@ async def send_all(
         raise _first(failures) from None
 
 
-def idempotency_key(content_sha256: str, name: str, target: Target, replaces: int | None = None) -> str:
-    """The key of an upload: the same for the same bytes under the same name in the same place."""
+def idempotency_key(
+    content_sha256: str,
+    name: str,
+    target: Target,
+    replaces: int | None = None,
+    described: Mapping[str, str] | None = None,
+) -> str:
+    """The key of an upload: the same for the same bytes under the same name, described alike, in the same place."""
     parts: list[object] = [content_sha256, name, target.collection, sorted(target.tags), replaces]
+    if described:  # two sources may have the same file, and the gateway compares requests
+        parts.append(sorted(described.items()))
     if target.fields:
         parts.append(sorted(target.fields.items()))
     text = json.dumps(parts, ensure_ascii=True)
@@ -201,7 +209,7 @@ async def _send(
 ) -> JsonObject:
     """Sends a file; returns the document's current state."""
     path = "/v1/documents" if replaces is None else f"/v1/documents/{replaces}"
-    key = idempotency_key(digest, source.name, target, replaces)
+    key = idempotency_key(digest, source.name, target, replaces, described)
     form = _form(target, described)
     try:
         answer = await _request(api, path, source, form, key)

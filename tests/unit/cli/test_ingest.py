@@ -139,6 +139,8 @@ def test_key_depends_on_everything_that_is_sent() -> None:
         idempotency_key("h", "n", Target("c")),
         idempotency_key("h", "n", Target(None, ("c",))),
         idempotency_key("h", "n", Target(fields={"valid_until": "2027-12-31"})),
+        idempotency_key("h", "n", Target(), described={"metadata": '{"sync_source":"a"}'}),
+        idempotency_key("h", "n", Target(), described={"metadata": '{"sync_source":"b"}'}),
         idempotency_key("h", "n", Target(None, ("c", "d"))),
     ]
     assert len(set(keys)) == len(keys)

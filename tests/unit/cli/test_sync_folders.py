@@ -114,3 +114,15 @@ def test_an_empty_folder_deletes_nothing(run: Run, gateway: FakeGateway, tmp_pat
     assert "2 of 2 documents would be deleted" in result.stderr
     assert run(*command, "--allow-deletions").exit_code == 0
     assert library.names() == []
+
+
+def test_two_sources_may_hold_the_same_file(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    """Such as a licence: the gateway refuses a key that was used for another request."""
+    library = FakeLibrary(gateway)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "LICENSE").write_text("Permission is hereby granted")
+        result = run("sync", str(tmp_path / name), "-c", "code", "--name", name)
+        assert result.exit_code == 0, result.stderr
+    assert library.names() == ["LICENSE", "LICENSE"]
+    assert "1 unchanged" in run("sync", str(tmp_path / "two"), "-c", "code", "--name", "two").stdout
