@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from citewire_cli.errors import CliError
+from citewire_cli.sync.folder import Stopped
 from citewire_cli.sync.git import GitRepository
 from citewire_cli.sync.mirror import without_credentials
 
@@ -35,6 +38,11 @@ def commit(folder: Path, **files: str) -> Path:
 def files_of(repository: Path, cache: Path) -> list[str]:
     with closing(GitRepository(f"git+file://{repository}", cache)) as source:
         return sorted(source.read().files)
+
+
+def is_running(process: int) -> bool:
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], check=False, capture_output=True).stdout
+    return bool(status.strip()) and not status.strip().startswith(b"Z")
 
 
 def test_a_sync_in_a_hook_leaves_the_repository_of_the_hook_alone(
@@ -95,3 +103,21 @@ def test_pointers_of_lfs_are_no_documents(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(listing.files) == ["a.md"]
     assert "it is a pointer of Git LFS, and its content isn't here" in [entry.reason for entry in listing.left_out]
     assert listing.is_unseen("big.md")  # a document from a run that had the content stays
+
+
+def test_a_fetch_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh, started = tmp_path / "ssh", tmp_path / "started"
+    ssh.write_text(f"#!/bin/sh\necho $$ > {started}\nexec sleep 600\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH", str(ssh))
+    monkeypatch.delenv("GIT_SSH_COMMAND", raising=False)
+    with closing(GitRepository("git+ssh://git@host.test/x.git", tmp_path)) as source:
+        with ThreadPoolExecutor() as pool:
+            reading = pool.submit(source.read)
+            while not started.exists() or not started.read_text():
+                assert not reading.done(), reading.result()
+            source.stop()
+            with pytest.raises(Stopped):
+                reading.result(60)
+    while is_running(int(started.read_text())):
+        time.sleep(0.05)  # ends by the signal, or the test by its timeout

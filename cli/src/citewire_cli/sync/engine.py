@@ -68,7 +68,13 @@ class Sync:
         Raises:
             CliError: one of them can't be read.
         """
-        listing = await asyncio.to_thread(self.folder.read)
+        reading = asyncio.create_task(asyncio.to_thread(self.folder.read))
+        try:
+            listing = await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            self.folder.stop()  # a thread can't be cancelled, and it may be fetching for hours
+            await asyncio.gather(reading, return_exceptions=True)
+            raise
         await self._documents.read()
         return self._documents.compare(listing.files, listing.is_unseen), listing
 

@@ -1,6 +1,7 @@
 """A folder as a source: its files as they are now, read only where they changed since the last look."""
 
 import os
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -37,6 +38,10 @@ class _Look:
     sha256: str = ""
 
 
+class Stopped(Exception):  # noqa: N818 # no error: what was to be done isn't wanted any more
+    """The reading was stopped."""
+
+
 class Folder:
     """See the module."""
 
@@ -59,6 +64,7 @@ class Folder:
         self.images = False
         """Whether images are documents."""
         self._looks: dict[Path, _Look] = {}
+        self._stop = threading.Event()
 
     @property
     def default_name(self) -> str:
@@ -67,6 +73,25 @@ class Folder:
 
     def close(self) -> None:
         """Ends the following; others may follow the same source."""
+
+    def stop(self) -> None:
+        """Makes a `read` in another thread raise `Stopped` soon; what it has fetched stays."""
+        self._stop.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.is_set()
+
+    def check_stopped(self) -> None:
+        """Raises `Stopped` if `stop` was called."""
+        if self.stopped:
+            raise Stopped
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps; raises `Stopped` as soon as `stop` is called."""
+        self._stop.wait(seconds)
+        self.check_stopped()
 
     def address(self, name: str) -> str:
         """Where people find a file; empty if nowhere."""
@@ -77,10 +102,12 @@ class Folder:
 
         Raises:
             CliError: the folder is gone, or its rules can't be read (usage).
+            Stopped: `stop` was called.
         """
         before, self._looks = self._looks, {}
 
         def why_not_taken(file: Path) -> LeftOut | None:
+            self.check_stopped()
             look = before.get(file)
             state = _state(file)
             if look is None or look.state != state:

@@ -1,7 +1,9 @@
 """A Git repository as a source: one commit without its history, by the `git` program."""
 
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -12,6 +14,7 @@ from citewire_cli.sync.mirror import Mirror, split_fragment, without_credentials
 SCHEMES: Final = ("git+https", "git+http", "git+ssh", "git+file")
 GIT_SECONDS: Final = 3600.0
 """Longest run of one `git` command."""
+_LOOK_SECONDS: Final = 0.25
 _SAFE: Final = {
     "core.hooksPath": "/dev/null",
     "core.symlinks": "false",  # a link would be followed out of the repository
@@ -84,25 +87,37 @@ class GitRepository(Mirror):
     def _git(self, *arguments: str) -> None:
         options = [part for name, value in _SAFE.items() for part in ("-c", f"{name}={value}")]
         command = ["git", "-C", str(self.mirrored), *options, *arguments]
+        environment = {name: value for name, value in os.environ.items() if name not in _OTHERS_REPOSITORY}
         try:
             # A session of its own has no terminal that git could ask for a password.
-            subprocess.run(  # noqa: S603 # a fixed program; the address and the ref are arguments after `--`
+            process = subprocess.Popen(  # noqa: S603 # a fixed program; the address and the ref are arguments after `--`
                 command,
-                check=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                timeout=GIT_SECONDS,
                 start_new_session=True,
-                env={name: value for name, value in os.environ.items() if name not in _OTHERS_REPOSITORY},
+                env=environment,
             )
         except FileNotFoundError as error:
             raise CliError("git isn't installed", "Install it.", ExitCode.USAGE) from error
-        except subprocess.TimeoutExpired as error:
-            raise CliError("Fetching the repository took too long", without_credentials(self._address)) from error
-        except subprocess.CalledProcessError as error:
-            log = without_credentials(error.stderr.decode(errors="replace"))
-            raise CliError(f"git {arguments[0]} failed", _reason_in(log)) from error
+        with process:
+            log = self._await(process)
+        if process.returncode != 0:
+            text = without_credentials(log.decode(errors="replace"))
+            raise CliError(f"git {arguments[0]} failed", _reason_in(text))
+
+    def _await(self, process: "subprocess.Popen[bytes]") -> bytes:
+        """What git says, once it has ended; it is ended if it takes too long, or isn't wanted any more."""
+        until = time.monotonic() + GIT_SECONDS
+        while True:
+            try:
+                return process.communicate(timeout=_LOOK_SECONDS)[1]
+            except subprocess.TimeoutExpired:
+                if not self.stopped and time.monotonic() < until:
+                    continue
+                os.killpg(process.pid, signal.SIGTERM)  # with what it has started, such as ssh
+                self.check_stopped()
+                raise CliError("Fetching the repository took too long", without_credentials(self._address)) from None
 
 
 def _reason_in(log: str) -> str:

@@ -6,6 +6,7 @@ What has been fetched stays there, so that the next run fetches only what change
 import fcntl
 import hashlib
 import re
+from collections.abc import Container
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -71,6 +72,15 @@ class Mirror(Folder):
             CliError: as `read`.
         """
         raise NotImplementedError
+
+    def remove_others(self, names: Container[str]) -> None:
+        """Removes what the source doesn't hold any more, folders that are empty then as well."""
+        for path in sorted(self.mirrored.rglob("*"), reverse=True):  # what is in a folder before the folder
+            if path.is_dir() and not path.is_symlink():
+                if not any(path.iterdir()):
+                    path.rmdir()
+            elif path.relative_to(self.mirrored).as_posix() not in names:
+                path.unlink()
 
 
 def without_credentials(text: str) -> str:

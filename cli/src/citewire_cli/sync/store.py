@@ -123,13 +123,13 @@ class Store(Mirror):
             raise self._explained(error) from error
         known = parse_object(self._index.read_bytes()) or {} if self._index.exists() else {}
         self._tags = {name: get_str(known, name) for name in known if name in entries}
-        self._remove(keep=entries)
+        self.remove_others(entries)
         rules = {name: entry for name, entry in entries.items() if PurePosixPath(name).name == IGNORE_FILE}
         broken = self._fetch_all(opened, rules)
         for name, error in broken.items():
             raise CliError(f"{IGNORE_FILE} cannot be fetched", f"{name}: {error}") from error
         taken = self._taken(entries)
-        self._remove(keep=taken)
+        self.remove_others(taken)
         return failures | self._fetch_all(opened, taken)
 
     def _list(self, opened: Opened, began: float) -> tuple[dict[str, Entry], dict[str, CliError]]:
@@ -138,6 +138,7 @@ class Store(Mirror):
         failures: dict[str, CliError] = {}
         start = opened.root.strip("/")
         for info in opened.listing():
+            self.check_stopped()
             path = str(info["name"])
             name = path.strip("/").removeprefix(start).strip("/") if start else path.strip("/")
             if str(info.get("type")) != "file" or path.endswith("/"):
@@ -185,15 +186,6 @@ class Store(Mirror):
                 return LeftOut(place, f"{IGNORE_FILE} excludes it")
         return None
 
-    def _remove(self, keep: Mapping[str, Entry]) -> None:
-        """Removes what the store doesn't hold any more, folders that are empty then as well."""
-        for path in sorted(self.mirrored.rglob("*"), reverse=True):  # what is in a folder before the folder
-            if path.is_dir() and not path.is_symlink():
-                if not any(path.iterdir()):
-                    path.rmdir()
-            elif path.relative_to(self.mirrored).as_posix() not in keep:
-                path.unlink()
-
     def _fetch_all(self, opened: Opened, entries: Mapping[str, Entry]) -> dict[str, CliError]:
         """Fetches files that may have changed, a few at a time; returns what couldn't be fetched."""
         failures: dict[str, CliError] = {}
@@ -203,6 +195,7 @@ class Store(Mirror):
         pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sync")
         try:
             while True:
+                self.check_stopped()
                 for number, (name, entry) in enumerate(islice(todo, _AT_ONCE - len(running))):
                     part = self.home / f"part-{time.monotonic_ns()}-{number}"
                     running[pool.submit(self._fetch, opened, name, entry, part)] = (name, entry)
@@ -235,13 +228,25 @@ class Store(Mirror):
     def _fetch(self, opened: Opened, name: str, entry: Entry, part: Path) -> None:
         if entry.size > _MOST_BYTES:
             raise CliError(f"It has more than {_MOST_BYTES} bytes", name)
-        opened.files.get_file(entry.path, str(part), callback=_bound(entry.size, time.monotonic() + _FILE_SECONDS))
+        opened.files.get_file(entry.path, str(part), callback=self._bound(entry.size, time.monotonic() + _FILE_SECONDS))
         size = part.stat().st_size
         if size != entry.size:
             raise CliError("It changed while it was fetched", f"It had {entry.size} bytes, and {size} came.")
         file = self.mirrored / name
         file.parent.mkdir(parents=True, exist_ok=True)
         os.replace(part, file)  # noqa: PTH105 # says that it is one step
+
+    def _bound(self, size: int, until: float) -> object:
+        """A callback of fsspec's that ends a download which is longer or slower than it may be, or not wanted."""
+
+        def check(_: int | None, value: int, **__: object) -> None:
+            self.check_stopped()
+            if value > size:
+                raise CliError("It changed while it was fetched", f"It had {size} bytes, and more came.")
+            if time.monotonic() > until:
+                raise CliError("It takes too long", f"More than {_FILE_SECONDS:g} seconds.")
+
+        return importlib.import_module("fsspec.callbacks").Callback(hooks={"bound": check})
 
     def _explained(self, error: Exception) -> CliError:
         """The error for users; an error of our own is raised unchanged."""
@@ -261,18 +266,6 @@ class Store(Mirror):
         fresh = self._index.with_suffix(".new")
         fresh.write_text(json.dumps(self._tags), encoding="utf-8")
         fresh.replace(self._index)
-
-
-def _bound(size: int, until: float) -> object:
-    """A callback of fsspec's that ends a download which is longer or slower than it may be."""
-
-    def check(_: int | None, value: int, **__: object) -> None:
-        if value > size:
-            raise CliError("It changed while it was fetched", f"It had {size} bytes, and more came.")
-        if time.monotonic() > until:
-            raise CliError("It takes too long", f"More than {_FILE_SECONDS:g} seconds.")
-
-    return importlib.import_module("fsspec.callbacks").Callback(hooks={"bound": check})
 
 
 def _tag(info: Mapping[str, Any], began: float) -> str:
