@@ -6,7 +6,9 @@ import io
 import json
 import os
 import time
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
@@ -19,6 +21,7 @@ import httpx
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_object, get_str, parse_object
 from citewire_cli.sync.mirror import Mirror
+from citewire_client.connection import retry_after
 
 MAX_SITEMAP: Final = 50 * 1024 * 1024
 """Bytes of a sitemap, as its protocol limits them."""
@@ -28,6 +31,11 @@ _MAX_PAGE: Final = 256 * 1024 * 1024
 _PAGE_SECONDS: Final = 300.0
 _REDIRECTS: Final = 5
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
+_BUSY: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+_WAIT_SECONDS: Final = 600.0
+"""Of one run, for a server that says that it is busy."""
+_SAVE_SECONDS: Final = 5.0
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +64,23 @@ class Sitemap(Mirror):
             source: the sitemap's address, or that of a sitemap index.
             cache: as of `Mirror`.
             page_seconds: how long a page may take.
+
+        Raises:
+            CliError: as `Mirror`, or the address isn't valid, or contains a password (usage).
         """
+        try:
+            self._host = _host_of(source)
+        except ValueError as error:
+            raise CliError("This is not a source URL", str(error), ExitCode.USAGE) from error
+        if "@" in urlsplit(source).netloc:
+            why = "Others could read it there, and pages that need them can't be fetched."
+            raise CliError("A URL must not contain credentials", why, ExitCode.USAGE)
         super().__init__("sitemap", source, cache)
         self._source = source
         self._page_seconds = page_seconds
         self._index = self.home / "pages.json"
         self._pages: dict[str, _Page] = {}
+        self._wait_seconds = _WAIT_SECONDS
 
     def address(self, name: str) -> str:
         """Where a page is on the web."""
@@ -69,24 +88,27 @@ class Sitemap(Mirror):
 
     def refresh(self) -> dict[str, CliError]:
         """See `Mirror.refresh`."""
-        failures: dict[str, CliError] = {}
+        self._wait_seconds = _WAIT_SECONDS
         with httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": "citewire-sync"}) as client:
-            listed = self._list(client)
+            listed, failures = self._list(client)
             known = parse_object(self._index.read_bytes()) or {} if self._index.exists() else {}
             self._pages = {name: _Page.read(get_object(known, name)) for name in known if name in listed}
+            self.remove_others(listed)
+            saved = time.monotonic()
             try:
                 for name, page in listed.items():
+                    self.check_stopped()
                     try:
                         self._fetch(client, name, page)
                     except CliError as error:
                         failures[name] = error
-                    except (httpx.HTTPError, OSError) as error:
+                    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
                         failures[name] = CliError("It cannot be fetched", str(error) or type(error).__name__)
+                    if time.monotonic() - saved > _SAVE_SECONDS:
+                        self._save()
+                        saved = time.monotonic()
             finally:
                 self._save()
-        for file in [path for path in self.mirrored.rglob("*") if path.is_file()]:
-            if file.relative_to(self.mirrored).as_posix() not in listed:
-                file.unlink()
         return failures
 
     def _save(self) -> None:
@@ -95,34 +117,43 @@ class Sitemap(Mirror):
         fresh.write_text(body, encoding="utf-8")
         fresh.replace(self._index)
 
-    def _list(self, client: httpx.Client) -> dict[str, _Page]:
-        """All pages, by the path that they are known by.
+    def _list(self, client: httpx.Client) -> tuple[dict[str, _Page], dict[str, CliError]]:
+        """All pages, by the path that they are known by, and addresses that aren't valid.
 
         Raises:
-            CliError: a sitemap can't be read to its end.
+            CliError: a sitemap can't be read to its end, or has pages of other hosts alone.
         """
         pages: dict[str, _Page] = {}
-        todo, seen = [(self._source, 0)], {self._source}
-        host = urlsplit(self._source).netloc
+        failures: dict[str, CliError] = {}
+        todo, seen, foreign = [(self._source, 0)], {self._source}, ""
         while todo:
             address, depth = todo.pop()
             for kind, place, changed in self._entries(client, address):
-                if urlsplit(place).netloc != host:
+                try:
+                    name, host = path_of(place), _host_of(place)
+                except ValueError as error:
+                    failures[place] = CliError("Its address is not valid", str(error))
+                    continue
+                if host != self._host:
+                    foreign = foreign or place
                     continue  # a sitemap speaks for its own host alone
                 if kind == "url":
-                    pages[path_of(place)] = _Page(place, changed)
+                    pages[name] = _Page(place, changed)
                 elif depth < _MAX_DEPTH and place not in seen:
                     seen.add(place)
                     todo.append((place, depth + 1))
-                if len(pages) > MAX_PAGES or len(seen) > MAX_PAGES:
+                if len(pages) > MAX_PAGES or len(seen) > MAX_PAGES or len(failures) > MAX_PAGES:
                     raise CliError("The sitemap has too many pages", f"More than {MAX_PAGES}.", ExitCode.USAGE)
-        return pages
+        if foreign and not pages:
+            why = f"Such as {foreign}. Give the sitemap's address on that host."
+            raise CliError("The sitemap lists only pages of other hosts", why, ExitCode.USAGE)
+        return _apart(pages), failures
 
     def _entries(self, client: httpx.Client, address: str) -> Iterator[tuple[str, str, str]]:
         """Kind (`url` or `sitemap`), address and `lastmod` of what a sitemap lists."""
         target = io.BytesIO()
         try:
-            answer = _download(client, address, target, {}, MAX_SITEMAP, time.monotonic() + self._page_seconds)
+            answer = self._download(client, address, target, {}, MAX_SITEMAP)
             body = target.getvalue()
             if body.startswith(b"\x1f\x8b"):
                 with gzip.open(io.BytesIO(body)) as packed:
@@ -130,14 +161,26 @@ class Sitemap(Mirror):
                 if len(body) > MAX_SITEMAP:
                     raise CliError("The sitemap is too large", address)
             root = ET.fromstring(body)  # noqa: S314 # see the import
-        except (httpx.HTTPError, OSError, EOFError, ET.ParseError) as error:
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            OSError,
+            EOFError,
+            zlib.error,
+            ET.ParseError,
+            ValueError,
+            LookupError,
+        ) as error:
             raise CliError("The sitemap cannot be read", f"{address}: {error}") from error
         if root.tag.rpartition("}")[2] not in ("urlset", "sitemapindex"):
             raise CliError("This is not a sitemap", address, ExitCode.USAGE)
         for entry in root:
             texts = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in entry}
             if texts.get("loc"):
-                yield entry.tag.rpartition("}")[2], urljoin(str(answer.url), texts["loc"]), texts.get("lastmod", "")
+                place = texts["loc"]
+                with suppress(ValueError):  # the caller finds what is wrong with it
+                    place = urljoin(str(answer.url), place)
+                yield entry.tag.rpartition("}")[2], place, texts.get("lastmod", "")
 
     def _fetch(self, client: httpx.Client, name: str, page: _Page) -> None:
         """Fetches a page that may have changed.
@@ -158,12 +201,70 @@ class Sitemap(Mirror):
         fresh = self.home / "page.new"
         with fresh.open("wb") as target:
             sent = {header: value for header, value in headers.items() if value}
-            answer = _download(client, page.url, target, sent, _MAX_PAGE, time.monotonic() + self._page_seconds)
+            answer = self._download(client, page.url, target, sent, _MAX_PAGE)
         if answer.status_code != HTTPStatus.NOT_MODIFIED:
             os.replace(fresh, file)  # noqa: PTH105 # says that it is one step
             etag, last_modified = (answer.headers.get(header, "") for header in ("etag", "last-modified"))
             known = _Page(page.url, page.changed, etag, last_modified)
         self._pages[name] = _Page(known.url, page.changed, known.etag, known.last_modified)
+
+    def _download(
+        self, client: httpx.Client, url: str, target: "io.BufferedIOBase", headers: dict[str, str], most: int
+    ) -> httpx.Response:
+        """Writes what an address answers, following redirects on its host; 304 writes nothing.
+
+        Waits while the server says that it is busy, as long as it asks for, within the limit of a run.
+
+        Raises:
+            CliError: the answer is another, longer than `most` bytes, or not there in time.
+            httpx.HTTPError: the server can't be reached, or breaks off.
+        """
+        pause = 1.0
+        while True:
+            until = time.monotonic() + self._page_seconds
+            answer = self._follow(client, url, target, headers, most, until)
+            if answer.status_code not in _BUSY:
+                return answer
+            asked = retry_after(answer.headers)
+            seconds = pause if asked is None else max(asked, 1.0)
+            if seconds > self._wait_seconds:
+                raise CliError(f"The server answered HTTP {answer.status_code}", url)
+            self._wait_seconds -= seconds
+            self.wait(seconds)
+            pause = min(pause * 2, 60.0)
+
+    def _follow(
+        self,
+        client: httpx.Client,
+        url: str,
+        target: "io.BufferedIOBase",
+        headers: dict[str, str],
+        most: int,
+        until: float,
+    ) -> httpx.Response:
+        here = url
+        for _ in range(_REDIRECTS + 1):
+            with client.stream("GET", here, headers=headers) as answer:
+                if answer.next_request is not None:
+                    here = str(answer.next_request.url)
+                    if _host_of(here) != self._host:
+                        raise CliError("It leads to another host", urlsplit(here).hostname or "")
+                    continue
+                if answer.status_code in _BUSY or (answer.status_code == HTTPStatus.NOT_MODIFIED and headers):
+                    return answer
+                if answer.status_code != HTTPStatus.OK:
+                    raise CliError(f"The server answered HTTP {answer.status_code}", url)
+                size = 0
+                for part in answer.iter_bytes():
+                    self.check_stopped()
+                    size += len(part)
+                    if size > most:
+                        raise CliError(f"It has more than {most} bytes", url)
+                    if time.monotonic() > until:
+                        raise CliError("It takes too long", url)
+                    target.write(part)
+                return answer
+        raise CliError("It redirects too often", url)
 
 
 def path_of(url: str) -> str:
@@ -179,34 +280,19 @@ def path_of(url: str) -> str:
     return path.with_name(stem + ending).as_posix()
 
 
-def _download(
-    client: httpx.Client, url: str, target: "io.BufferedIOBase", headers: dict[str, str], most: int, until: float
-) -> httpx.Response:
-    """Writes what an address answers, following redirects on its host; 304 writes nothing.
+def _host_of(url: str) -> tuple[str, int | None]:
+    """The host and the port of an address, which have several spellings; None for the scheme's own port.
 
     Raises:
-        CliError: the answer is another, longer than `most` bytes, or not there in time.
-        httpx.HTTPError: the server can't be reached, or breaks off.
+        ValueError: it isn't an address.
     """
-    host, here = urlsplit(url).netloc, url
-    for _ in range(_REDIRECTS + 1):
-        with client.stream("GET", here, headers=headers) as answer:
-            if answer.next_request is not None:
-                here = str(answer.next_request.url)
-                if urlsplit(here).netloc != host:
-                    raise CliError("It leads to another host", urlsplit(here).netloc)
-                continue
-            if answer.status_code == HTTPStatus.NOT_MODIFIED and headers:
-                return answer
-            if answer.status_code != HTTPStatus.OK:
-                raise CliError(f"The server answered HTTP {answer.status_code}", url)
-            size = 0
-            for part in answer.iter_bytes():
-                size += len(part)
-                if size > most:
-                    raise CliError(f"It has more than {most} bytes", url)
-                if time.monotonic() > until:
-                    raise CliError("It takes too long", url)
-                target.write(part)
-            return answer
-    raise CliError("It redirects too often", url)
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError("it has no host")
+    return parts.hostname, None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
+
+
+def _apart(pages: dict[str, _Page]) -> dict[str, _Page]:
+    """The pages, those by another name below which there are others: a file can't be a folder too."""
+    folders = {folder.as_posix() for name in pages for folder in PurePosixPath(name).parents}
+    return {f"{name}/index.html" if name in folders else name: page for name, page in pages.items()}
