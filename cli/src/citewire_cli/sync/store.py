@@ -21,6 +21,8 @@ from citewire_cli.sync.mirror import Mirror, without_credentials
 
 MOST_FILES: Final = 1_000_000
 _MOST_BYTES: Final = 256 * 1024 * 1024
+_MOST_PART: Final = 255
+"""Bytes of a file's or folder's own name, as most file systems limit them."""
 _FILE_SECONDS: Final = 300.0
 _AT_ONCE: Final = 8
 _SAVE_SECONDS: Final = 5.0
@@ -144,11 +146,16 @@ class Store(Mirror):
             if str(info.get("type")) != "file" or path.endswith("/"):
                 continue
             if not _is_path(name):
-                failures[name] = CliError("Its name can't be a path", "It contains an empty part, `..`, `\\` or NUL.")
+                why = f"A part of it is empty, `..` or longer than {_MOST_PART} bytes, or it has `\\`, NUL or no UTF-8."
+                failures[name] = CliError("Its name can't be a path", why)
                 continue
             entries[name] = Entry(path, int(info.get("size") or 0), _tag(info, began))
             if len(entries) > MOST_FILES:
                 raise CliError("The source has too many files", f"More than {MOST_FILES:,}.")
+        folders = {folder.as_posix() for name in entries for folder in PurePosixPath(name).parents}
+        for name in entries.keys() & folders:
+            del entries[name]
+            failures[name] = CliError("It can't be mirrored", "Others are named as if it were a folder.")
         return entries, failures
 
     def _taken(self, entries: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -281,4 +288,8 @@ def _tag(info: Mapping[str, Any], began: float) -> str:
 
 def _is_path(name: str) -> bool:
     parts = PurePosixPath(name).parts
-    return bool(parts) and "/".join(parts) == name and ".." not in parts and not {"\\", "\0"} & set(name)
+    try:
+        fits = all(len(part.encode()) <= _MOST_PART for part in parts)
+    except UnicodeEncodeError:
+        return False
+    return fits and bool(parts) and "/".join(parts) == name and ".." not in parts and not {"\\", "\0"} & set(name)

@@ -97,7 +97,7 @@ def _open_webdav(library: ModuleType, parts: SplitResult) -> Opened:
         timeout=_READ_SECONDS,
         skip_instance_cache=True,
     )
-    return Opened(cast("FileSystem", files), "", partial(_walk, files, ""))
+    return Opened(cast("FileSystem", files), "", partial(walk, files, ""))
 
 
 def _open_sftp(library: ModuleType, parts: SplitResult) -> Opened:
@@ -107,6 +107,7 @@ def _open_sftp(library: ModuleType, parts: SplitResult) -> Opened:
         "login_timeout": _CONNECT_SECONDS,
         "keepalive_interval": 15,
         "keepalive_count_max": 4,
+        "sftp_client_kwargs": {"path_errors": "surrogateescape"},  # a name that isn't UTF-8 must not hide the others
         "skip_instance_cache": True,
     }
     if parts.port is not None:
@@ -117,16 +118,20 @@ def _open_sftp(library: ModuleType, parts: SplitResult) -> Opened:
         options["password"] = password
     files = library.SSHFileSystem(parts.hostname, **options)
     root = unquote(parts.path).rstrip("/") or "/"
-    return Opened(cast("FileSystem", files), root, partial(_walk, files, root))
+    return Opened(cast("FileSystem", files), root, partial(walk, files, root))
 
 
-def _walk(files: FileSystem, folder: str) -> Iterator[dict[str, Any]]:
+def walk(files: FileSystem, folder: str) -> Iterator[dict[str, Any]]:
     """Everything below a folder; unlike fsspec's own walk it raises where a folder can't be listed."""
-    todo = [folder]
+    todo, seen = [folder], {folder.strip("/")}
     while todo:
         for info in files.ls(todo.pop(), detail=True):
             if info["type"] == "directory":
-                todo.append(str(info["name"]))
+                # A WebDAV server that spells a folder otherwise than we do lists it in itself.
+                name = str(info["name"])
+                if name.strip("/") not in seen:
+                    seen.add(name.strip("/"))
+                    todo.append(name)
             else:
                 yield info
 
