@@ -110,6 +110,9 @@ def fake_gateway() -> Generator[FakeGateway]:
             parts = urlsplit(self.path)
             length = int(self.headers.get("content-length") or 0)
             body = self.rfile.read(length) if length else self._chunked()
+            if len(body) < length:
+                self.close_connection = True  # the client went away before the end
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
             self._write(gateway.answer(request))

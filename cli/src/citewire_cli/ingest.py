@@ -4,10 +4,13 @@ import asyncio
 import hashlib
 import json
 import mimetypes
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import FileIO, UnsupportedOperation
+from pathlib import Path
 from typing import Protocol, cast
 from uuid import uuid4
 
@@ -241,11 +244,35 @@ async def _request(api: Api, path: str, source: Source, form: Mapping[str, str],
     media_type = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
 
     async def send() -> JsonObject:
-        with source.path.open("rb") as content:
+        with _SentFile(source.path) as content:
             files = {"file": (source.path.name, content, media_type)}
             return await api.call(method, path, files=files, form=form, headers=headers)
 
     return await persistently(send)
+
+
+class _SentFile(FileIO):
+    """A file that is sent with the length that it had when it was opened; reading more or less is an error."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._size = os.fstat(super().fileno()).st_size
+        self._read = 0
+
+    def fileno(self) -> int:
+        """None, so that its length is that of `seek`."""
+        raise UnsupportedOperation("fileno")
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._read = super().seek(self._size if whence == os.SEEK_END else offset)
+        return self._read
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        part = super().read(-1 if size is None else size) or b""
+        self._read += len(part)
+        if self._read > self._size or (not part and self._read < self._size):
+            raise OSError("it changed while it was being sent; the next run sends it")
+        return part
 
 
 async def persistently(send: Callable[[], Awaitable[JsonObject]]) -> JsonObject:

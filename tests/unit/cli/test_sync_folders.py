@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from httpx._multipart import FileField  # the step between announcing a length and reading
 
 from citewire_cli.sync.folder import Folder, Listing
 from cli_types import Run
@@ -126,3 +127,29 @@ def test_two_sources_may_hold_the_same_file(run: Run, gateway: FakeGateway, tmp_
         assert result.exit_code == 0, result.stderr
     assert library.names() == ["LICENSE", "LICENSE"]
     assert "1 unchanged" in run("sync", str(tmp_path / "two"), "-c", "code", "--name", "two").stdout
+
+
+@pytest.mark.parametrize("size", [5, 2_000_000], ids=["shorter", "longer"])
+def test_a_file_that_changes_while_it_is_sent_is_one_failure(
+    run: Run, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Such as one that is still being copied: its length was announced before its bytes are read."""
+    library = FakeLibrary(gateway)
+    for name in ("a.md", "changing.md", "z.md"):
+        (tmp_path / name).write_text(f"{name} " * 20_000)
+    render = FileField.render_data
+
+    def render_later(field: FileField) -> Iterator[bytes]:
+        if field.filename == "changing.md":
+            with (tmp_path / "changing.md").open("r+b") as file:
+                file.truncate(size)
+        yield from render(field)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileField, "render_data", render_later)
+        result = run("sync", str(tmp_path), "-c", "notes")
+    assert (result.exit_code, library.names()) == (1, ["a.md", "z.md"])
+    assert "changing.md  The file cannot be read: it changed while it was being sent" in result.stderr
+    (tmp_path / "changing.md").write_text("whole")
+    assert run("sync", str(tmp_path), "-c", "notes").exit_code == 0
+    assert library.names() == ["a.md", "changing.md", "z.md"]
