@@ -70,6 +70,35 @@ async def test_fields_are_read() -> None:
     assert (fields.file_name, fields.media_type, fields.collection) == ("ü.pdf", "application/pdf", "")
 
 
+def body_of_file(name: str) -> bytes:
+    return (
+        f'--XX\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\ntext\r\n'
+        f'--XX\r\nContent-Disposition: form-data; name="path"\r\n\r\nshots/{name}\r\n--XX--\r\n'
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Screenshot 3.07.12\u202fPM.png",
+        "Plan\u00a02027.docx",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645.md",
+        "\U0001f469\u200d\U0001f680.md",
+    ],
+)
+async def test_spaces_and_joiners_of_file_names_are_accepted(name: str) -> None:
+    """As macOS, Office, Persian keyboards and emojis write them."""
+    async with receive_form(pieces(body_of_file(name), []), TYPE, max_file_bytes=100, folder=None) as form:
+        assert (form.file_name, upload_header(form, None).file_name) == (name, f"shots/{name}")
+
+
+@pytest.mark.parametrize("name", ["a\x1bb.md", "a\u202eb.md", "a\u2028b.md", "a\u200bb.md", "a\x85b.md"])
+async def test_control_characters_of_file_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="printable characters"):
+        async with receive_form(pieces(body_of_file(name), []), TYPE, max_file_bytes=100, folder=None):
+            pass
+
+
 @pytest.mark.parametrize("boundary", ["", "; boundary=", "; boundary=" + "x" * 300])
 async def test_a_form_without_a_usable_boundary_is_refused(boundary: str) -> None:
     with pytest.raises(InvalidArgument):

@@ -26,7 +26,7 @@ from citewire_gateway.api.dependencies import Call, no_document
 from citewire_http.api.form_fields import read_bound, read_object, read_text, read_texts
 from citewire_http.bodies import parse_json, require_json, unsupported_media_type, validate
 from citewire_http.idempotency import StoredAnswer, hash_body
-from citewire_http.multipart import Form, receive_form
+from citewire_http.multipart import Form, is_printable_name, receive_form
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.limiter import Taken
 from citewire_kit.nesting import MAX_METADATA_NESTING, is_deeper
@@ -54,7 +54,8 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
     single = {name: read_text(wrong, form, name, most) for name, most in FORM_LENGTHS.items()}
     wrong.require(single["type"] in ("", *_TYPES), "type", f"must be one of {', '.join(_TYPES)}")
     path = single.pop("path")
-    wrong.require(not path or is_relative(path), "path", "must be a relative path: no \\, no empty part, . or ..")
+    rule = "must be a relative path: no \\ or control characters, no empty part, . or .."
+    wrong.require(not path or is_relative(path), "path", rule)
     tags = _tags(wrong, form.fields.get("tags", []))
     readers = read_texts(wrong, "readers", form.fields.get("readers", []), comma=False)
     metadata = read_object(wrong, form, "metadata", _MAX_METADATA)
@@ -75,7 +76,7 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
 
 def is_relative(path: str) -> bool:
     """Whether a path stays in its folder, uses `/`, and contains no control characters."""
-    return path.isprintable() and "\\" not in path and not {"", ".", ".."}.intersection(path.split("/"))
+    return is_printable_name(path) and "\\" not in path and not {"", ".", ".."}.intersection(path.split("/"))
 
 
 def _tags(wrong: Violations, values: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO
+from unicodedata import category
 
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from starlette.requests import ClientDisconnect
@@ -30,6 +31,7 @@ _MAX_FIELDS_BYTES = 1024 * 1024
 _MAX_PARTS = 200
 _MAX_BOUNDARY = 70  # RFC 2046
 _MAX_FILE_NAME = 255
+_JOINERS = "\u200c\u200d"
 _FLUSH_BYTES = 1024 * 1024
 _READ_BYTES = 1024 * 1024
 
@@ -179,12 +181,21 @@ class _Reader:
         return digest.digest()
 
 
+def is_printable_name(text: str) -> bool:
+    """Whether a name has no control or formatting characters but what names of files do have.
+
+    These are spaces of every kind (macOS writes U+202F into the names of screenshots, Office U+00A0), and the joiners
+    of Persian, of Indian languages and of emojis.
+    """
+    return all(sign.isprintable() or sign in _JOINERS or category(sign) == "Zs" for sign in text)
+
+
 def _file_name(name: str | None) -> str:
     """The file's name without folders, which some clients include."""
     if name is None:
         raise invalid_field(FILE, "must be sent as a file, with a file name")
     name = PureWindowsPath(PurePosixPath(_storable(name, FILE)).name).name.strip()
-    if not name or len(name) > _MAX_FILE_NAME or not name.isprintable():
+    if not name or len(name) > _MAX_FILE_NAME or not is_printable_name(name):
         raise invalid_field(FILE, f"must have a file name of 1-{_MAX_FILE_NAME} printable characters")
     return name
 
