@@ -47,7 +47,7 @@ class Web:
         self.pages: dict[str, bytes] = {}
         self.answers: dict[str, list[Answer]] = {}
         """Answers before the page, by path."""
-        self.before: Callable[[str], None] = str
+        self.before: Callable[[str], object] = str
         """Called before an answer."""
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
