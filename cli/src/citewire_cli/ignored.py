@@ -38,7 +38,7 @@ class IgnoreRules:
 
 def _read(file: Path) -> GitIgnoreSpec | None:
     try:
-        return GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8").splitlines())
+        return GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8-sig").splitlines())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

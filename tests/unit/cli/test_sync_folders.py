@@ -6,7 +6,7 @@ import json
 import os
 import pwd
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ NOBODY = 65_534
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def as_nobody() -> Generator[None]:
     """No mode keeps the administrator out."""
     if os.geteuid() != 0:
         yield
@@ -153,3 +153,11 @@ def test_a_file_that_changes_while_it_is_sent_is_one_failure(
     (tmp_path / "changing.md").write_text("whole")
     assert run("sync", str(tmp_path), "-c", "notes").exit_code == 0
     assert library.names() == ["a.md", "changing.md", "z.md"]
+
+
+def test_rules_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    """Windows' editor writes one; git ignores it too."""
+    for name in ("secret.md", "open.md"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / ".citewireignore").write_text("secret.md\n", encoding="utf-8-sig")
+    assert list(Folder(tmp_path).read().files) == ["open.md"]
