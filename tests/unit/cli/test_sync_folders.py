@@ -6,13 +6,15 @@ import json
 import os
 import pwd
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import pytest
 from httpx._multipart import FileField  # the step between announcing a length and reading
 
+from citewire_cli.errors import CliError
+from citewire_cli.sync import watch
 from citewire_cli.sync.folder import Folder, Listing
 from cli_types import Run
 from fake_gateway import FakeGateway
@@ -161,3 +163,22 @@ def test_rules_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
     (tmp_path / ".citewireignore").write_text("secret.md\n", encoding="utf-8-sig")
     assert list(Folder(tmp_path).read().files) == ["open.md"]
+
+
+async def test_a_locked_folder_does_not_end_watching(share: Path) -> None:
+    (share / "locked").mkdir(mode=0o000)
+    with as_nobody():
+        async with aclosing(watch.ticks(share, polling=False, pause=lambda: 0.5)) as ticks:
+            await anext(ticks)  # by the pause: what is to be watched is known by then, or an error
+            await anext(ticks)
+
+
+async def test_a_limit_of_watches_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_more(*_: object, **__: object) -> AsyncGenerator[object]:
+        raise OSError("OS file watch limit reached")
+        yield
+
+    monkeypatch.setattr(watch, "awatch", no_more)
+    async with aclosing(watch.ticks(tmp_path, polling=False, pause=lambda: 60)) as ticks:
+        with pytest.raises(CliError, match=r"can't be watched: OS file watch limit reached.*--poll"):
+            await anext(ticks)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -57,8 +57,8 @@ async def follow(sync: Sync, *, polling: bool, patience: float, tell: Tell) -> N
     # What changed between the last comparison and the first event is found by looking once more.
     waiting, pause = wait(), 1.0
     try:
-        async with aclosing(_ticks(sync.folder.root, polling=polling, pause=lambda: pause)) as ticks:
-            async for _ in ticks:
+        async with aclosing(ticks(sync.folder.root, polling=polling, pause=lambda: pause)) as looks:
+            async for _ in looks:
                 pause = await _follow_once(sync, observer, tell)
                 if waiting.done():
                     waiting.result()
@@ -83,11 +83,18 @@ async def _follow_once(sync: Sync, observer: "_Observer", tell: Tell) -> float:
     return LOOK_SECONDS
 
 
-async def _ticks(folder: Path, *, polling: bool, pause: Callable[[], float]) -> AsyncGenerator[None]:
+async def ticks(folder: Path, *, polling: bool, pause: Callable[[], float]) -> AsyncGenerator[None]:
     """Yields whenever something below the folder has changed, or `pause()` seconds have passed without."""
     events = cast(
         "AsyncGenerator[object]",
-        awatch(folder, watch_filter=None, debounce=DEBOUNCE_MS, force_polling=polling or None, poll_delay_ms=500),
+        awatch(
+            folder,
+            watch_filter=None,
+            debounce=DEBOUNCE_MS,
+            force_polling=polling or None,
+            poll_delay_ms=500,
+            ignore_permission_denied=True,  # the comparison lists what can't be looked at
+        ),
     )
     async with aclosing(events):
         event = asyncio.ensure_future(anext(events))
@@ -95,13 +102,20 @@ async def _ticks(folder: Path, *, polling: bool, pause: Callable[[], float]) -> 
             while True:
                 await asyncio.wait({event}, timeout=pause())
                 if event.done():
-                    event.result()
+                    _check(event)
                     event = asyncio.ensure_future(anext(events))
                 yield
         finally:
             event.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration):
-                await event
+            await asyncio.gather(event, return_exceptions=True)
+
+
+def _check(event: asyncio.Future[object]) -> None:
+    try:
+        event.result()
+    except OSError as error:
+        help_text = f"{error}. Pass --poll, or raise the system's limit (sysctl fs.inotify.max_user_watches)."
+        raise CliError("Changes of the folder can't be watched", help_text) from error
 
 
 class _Observer:
