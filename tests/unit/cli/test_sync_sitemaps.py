@@ -7,6 +7,7 @@ import gzip
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -185,6 +186,19 @@ def test_what_a_killed_run_fetched_is_known(web: Web, tmp_path: Path, monkeypatc
     web.before = before
     read(web, tmp_path)
     assert b"a.html" in saved[0]
+
+
+@pytest.mark.parametrize(
+    ("age", "requests"), [(timedelta(), 2), (timedelta(days=1), 2), (timedelta(days=2), 1)], ids=str
+)
+def test_a_page_may_change_twice_a_day(web: Web, tmp_path: Path, age: timedelta, requests: int) -> None:
+    """Most sitemaps give the day of the last change, and no time."""
+    web.put("/a")
+    day = (datetime.now(UTC) - age).date().isoformat()
+    web.pages["/sitemap.xml"] = web.pages["/sitemap.xml"].replace(b"</loc>", f"</loc><lastmod>{day}</lastmod>".encode())
+    for _ in range(2):
+        assert read(web, tmp_path) == (["a.html"], {})
+    assert web.requests.count("/a") == requests
 
 
 async def test_an_interrupted_run_stops_fetching(web: Web, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -206,7 +207,7 @@ class Sitemap(Mirror):
             os.replace(fresh, file)  # noqa: PTH105 # says that it is one step
             etag, last_modified = (answer.headers.get(header, "") for header in ("etag", "last-modified"))
             known = _Page(page.url, page.changed, etag, last_modified)
-        self._pages[name] = _Page(known.url, page.changed, known.etag, known.last_modified)
+        self._pages[name] = _Page(known.url, _settled(page.changed), known.etag, known.last_modified)
 
     def _download(
         self, client: httpx.Client, url: str, target: "io.BufferedIOBase", headers: dict[str, str], most: int
@@ -290,6 +291,12 @@ def _host_of(url: str) -> tuple[str, int | None]:
     if not parts.hostname:
         raise ValueError("it has no host")
     return parts.hostname, None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
+
+
+def _settled(changed: str) -> str:
+    """A page's `lastmod`; "" for a day that isn't over everywhere, on which the page may change again."""
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).date().isoformat()
+    return "" if len(changed) <= len(yesterday) and changed >= yesterday else changed
 
 
 def _apart(pages: dict[str, _Page]) -> dict[str, _Page]:
