@@ -255,3 +255,19 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("citewire_cli.sync.stores.importlib.import_module", missing)
     with pytest.raises(CliError, match=r"pip install 'citewire-cli\[s3\]'"):
         stores.open_store("s3://lake/x", tmp_path)
+
+
+def test_a_name_in_another_encoding_hides_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served/a.md").write_text("a")
+    Path(os.fsdecode(os.fsencode(tmp_path / "served") + b"/latin-\xe4.md")).write_text("b")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(stores.USER, USER)
+    monkeypatch.setenv(stores.PASSWORD, PASSWORD)
+    (tmp_path / ".ssh").mkdir()
+    with sftp_server(tmp_path / "served") as (port, known):
+        (tmp_path / ".ssh/known_hosts").write_text(known)
+        store = stores.open_store(f"sftp://127.0.0.1:{port}/", tmp_path / "cache")
+        listing = store.read()
+        store.close()
+    assert (list(listing.files), list(listing.failures)) == (["a.md"], ["latin-\udce4.md"])
