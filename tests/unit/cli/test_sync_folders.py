@@ -115,6 +115,10 @@ def test_an_empty_folder_deletes_nothing(run: Run, gateway: FakeGateway, tmp_pat
     result = run(*command)
     assert (result.exit_code, library.names()) == (2, ["a.md", "b.md"])
     assert "2 of 2 documents would be deleted" in result.stderr
+    dry = run(*command, "--dry-run")
+    assert (dry.exit_code, library.names()) == (2, ["a.md", "b.md"])
+    assert sorted(dry.stdout.splitlines()) == ["- a.md", "- b.md", "2 deleted, 0 unchanged. Nothing was done."]
+    assert "2 of 2 documents would be deleted" in dry.stderr
     assert run(*command, "--allow-deletions").exit_code == 0
     assert library.names() == []
 

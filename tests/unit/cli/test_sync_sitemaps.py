@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,6 +22,9 @@ from citewire_cli.sync import sitemap
 from citewire_cli.sync.engine import Sync
 from citewire_cli.sync.library import SyncedDocuments
 from citewire_cli.sync.sitemap import Sitemap
+from cli_types import Run
+from fake_gateway import FakeGateway
+from fake_library import FakeLibrary
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -92,6 +96,17 @@ def test_addresses_that_are_none_are_failures(web: Web, tmp_path: Path) -> None:
     web.list(f"http://{web.host}/a", *odd)
     names, failures = read(web, tmp_path)
     assert (names, len(failures)) == (["a.html"], len(odd))
+
+
+def test_a_dry_run_shows_what_cannot_be_fetched(run: Run, gateway: FakeGateway, web: Web, tmp_path: Path) -> None:
+    FakeLibrary(gateway)
+    web.put("/a", "/b")
+    del web.pages["/b"]
+    command = ("sync", web.sitemap, "-c", "site", "--cache", str(tmp_path), "--dry-run")
+    result = run(*command)
+    assert (result.exit_code, result.stdout) == (1, "+ a.html\n1 new, 0 unchanged, 1 failed. Nothing was done.\n")
+    assert "fetch   b.html  The server answered HTTP 404" in result.stderr
+    assert [failure["path"] for failure in json.loads(run(*command, "--json").stdout)["failures"]] == ["b.html"]
 
 
 def test_a_busy_server_is_waited_for(web: Web, tmp_path: Path) -> None:

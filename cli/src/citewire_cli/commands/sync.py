@@ -75,16 +75,18 @@ async def sync_command(
             target = Target(collection, tuple(tag or ()), update=True)
             sync = Sync(api, folder, documents, target, allow_deletions=allow_deletions)
             plan, listing = await sync.plan()
+            unfetched = [Failure("fetch", path, error) for path, error in listing.failures.items()]
             if dry_run:
-                report.print_plan(plan, listing, as_json=json)
-                return ExitCode.OK
+                report.print_plan(plan, unfetched, listing, as_json=json)
+                sync.check(plan)
+                return ExitCode.FAILED if unfetched else ExitCode.OK
             if not json:
                 report.print_left_out(listing)
             sync.check(plan)
             uploads = sync.uploads(plan)
             with IngestProgress(len(uploads), wait=True, quiet=json or not uploads) as progress:
                 done = await sync.apply(plan, uploads, progress, patience=patience)
-            done.failures += [Failure("fetch", path, error) for path, error in listing.failures.items()]
+            done.failures += unfetched
             report.print_report(plan, done, listing, as_json=json)
             if watch:
                 await follow(sync, polling=poll, patience=patience, tell=report.Teller(as_json=json))

@@ -13,15 +13,23 @@ from citewire_cli.sync.folder import Listing
 from citewire_cli.sync.plan import Plan
 
 
-def print_plan(plan: Plan, listing: Listing, *, as_json: bool) -> None:
-    """Prints what would be done: `+` new, `~` changed, `>` moved, `=` described anew, `!` tried again, `-` gone."""
+def print_plan(plan: Plan, failures: list[Failure], listing: Listing, *, as_json: bool) -> None:
+    """Prints what would be done: `+` new, `~` changed, `>` moved, `=` described anew, `!` tried again, `-` gone.
+
+    And what couldn't be fetched, as one table on stderr.
+    """
     if as_json:
-        output.print_json({**_plan_json(plan), "left_out": [entry.as_json() for entry in listing.left_out]})
+        left_out = [entry.as_json() for entry in listing.left_out]
+        failed = [failure.as_json() for failure in failures]
+        output.print_json({**_plan_json(plan), "failures": failed, "left_out": left_out})
         return
     print_left_out(listing)
     for line in _lines(plan):
         output.stdout().print(output.clean(line))
-    output.stdout().print(f"{_summary(plan)}. Nothing was done.")
+    failed = f", {len(failures)} failed" if failures else ""
+    output.stdout().print(f"{_summary(plan)}{failed}. Nothing was done.")
+    if failures:
+        _print_failures(failures)
 
 
 def print_left_out(listing: Listing) -> None:
