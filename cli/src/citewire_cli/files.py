@@ -208,8 +208,14 @@ def inspect(file: Path, *, images: bool = False) -> LeftOut | None:
 
 
 def _walk(
-    folder: Path, why_not_taken: Callable[[Path], LeftOut | None], above: IgnoreRules | None = None
+    folder: Path,
+    why_not_taken: Callable[[Path], LeftOut | None],
+    above: IgnoreRules | None = None,
+    longest: int = MAX_NAME,
 ) -> Iterator[Path | LeftOut]:
+    if longest <= 0:  # a folder in a folder in a folder, without end
+        yield LeftOut(folder, f"its path has more than {MAX_NAME} characters")
+        return
     try:
         entries = sorted(folder.iterdir())
         with suppress(FileNotFoundError):
@@ -232,7 +238,7 @@ def _walk(
         if reason:
             yield LeftOut(entry, reason)
         elif is_folder:
-            yield from _walk(entry, why_not_taken, rules)
+            yield from _walk(entry, why_not_taken, rules, longest - len(entry.name) - 1)
         else:
             yield why_not_taken(entry) or entry
 

@@ -28,12 +28,15 @@ class IgnoreRules:
 
     def ignores(self, path: Path, *, is_folder: bool) -> bool:
         """Whether a path below the folder is kept out. It isn't called for content of ignored folders."""
-        if self._spec is not None:
-            name = path.relative_to(self._folder).as_posix()
-            decision = self._spec.check_file(f"{name}/" if is_folder else name).include
-            if decision is not None:
-                return decision
-        return self._above is not None and self._above.ignores(path, is_folder=is_folder)
+        rules: IgnoreRules | None = self
+        while rules is not None:
+            if rules._spec is not None:
+                name = path.relative_to(rules._folder).as_posix()
+                decision = rules._spec.check_file(f"{name}/" if is_folder else name).include
+                if decision is not None:
+                    return decision
+            rules = rules._above
+        return False
 
 
 def _read(file: Path) -> GitIgnoreSpec | None:

@@ -67,9 +67,9 @@ def test_a_folder_that_cannot_be_entered_is_listed_and_hides_nothing_else(share:
 def test_names_that_cannot_be_sent_are_listed(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     library = FakeLibrary(gateway)
     folder = tmp_path / "folder"
-    deep = folder.joinpath(*["d" * 200] * 5)
-    deep.mkdir(parents=True)
-    (deep / "too-deep.md").write_text("deep")
+    deep = folder.joinpath(*["d" * 200] * 4, f"{'too-deep' * 30}.md")
+    deep.parent.mkdir(parents=True)
+    deep.write_text("deep")
     for name in (b"latin-\xe4.md", b"two\nlines.md", b"back\\slash.md", b"-c.md", "ja\u0308hrlich.md".encode()):
         Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(name)
     result = run("sync", str(folder), "-c", "notes")
@@ -83,7 +83,7 @@ def test_names_that_cannot_be_sent_are_listed(run: Run, gateway: FakeGateway, tm
         "latin-\udce4.md": "its name isn't valid UTF-8",
         "two\nlines.md": "its path contains a backslash or a control character",
         "back\\slash.md": "its path contains a backslash or a control character",
-        "too-deep.md": "its path has more than 1000 characters",
+        deep.name: "its path has more than 1000 characters",
     }
 
 
@@ -186,3 +186,20 @@ async def test_a_limit_of_watches_is_explained(tmp_path: Path, monkeypatch: pyte
     async with aclosing(watch.ticks(tmp_path, polling=False, pause=lambda: 60)) as ticks:
         with pytest.raises(CliError, match=r"can't be watched: OS file watch limit reached.*--poll"):
             await anext(ticks)
+
+
+def test_folders_without_end_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a script makes them that copies a folder into itself."""
+    (tmp_path / "top.md").write_text("top")
+    monkeypatch.chdir(tmp_path)
+    for _ in range(1200):
+        os.mkdir("d")  # noqa: PTH102 # their path is too long to be named
+        os.chdir("d")
+    try:
+        listing = Folder(tmp_path).read()
+    finally:
+        for _ in range(1200):  # what removes the tests' folders can't
+            os.chdir("..")
+            os.rmdir("d")  # noqa: PTH106 # as above
+    assert list(listing.files) == ["top.md"]
+    assert [entry.reason for entry in listing.left_out] == ["its path has more than 1000 characters"]
