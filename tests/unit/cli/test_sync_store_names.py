@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from citewire_cli.errors import CliError
+from citewire_cli.sync import stores
 from citewire_cli.sync.folder import Listing
 from citewire_cli.sync.store import Opened, Store
 from citewire_cli.sync.stores import walk
@@ -67,3 +69,17 @@ def test_a_folder_that_lists_itself_is_read_once() -> None:
             return [*folders, {"name": f"{path}/a.md".lstrip("/"), "type": "file"}]
 
     assert sorted(info["name"] for info in walk(Loop({}), "")) == ["a.md", "docs/a.md"]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Bucket, "get_file", full)
+    assert str(read({"a.md": b"a"}, tmp_path).failures["a.md"]) == "It cannot be fetched: No space left on device"
+    monkeypatch.setattr(Store, "_save", full)
+    with pytest.raises(CliError, match=r"cannot be mirrored: .*No space left on device.*--cache"):
+        read({"a.md": b"a"}, tmp_path)
+    explain_sftp = vars(stores)["_explain_sftp"]
+    assert explain_sftp(OSError(errno.ENOSPC, "No space left on device")) is None
+    assert explain_sftp(ConnectionResetError())[0] == "The SFTP server cannot be reached, or broke off"

@@ -58,9 +58,14 @@ class Mirror(Folder):
         """Fetches what changed, and reads it.
 
         Raises:
-            CliError: the source can't be listed to its end: nothing is known of what it holds, and nothing is done.
+            CliError: the source can't be listed to its end, or the disk is full: nothing is known of what the source
+                holds, and nothing is done.
         """
-        failures = self.refresh()
+        try:
+            failures = self.refresh()
+        except OSError as error:
+            why = f"{self.home}: {error.strerror or error}. Another folder can be given by --cache."
+            raise CliError("The source cannot be mirrored", why) from error
         listing = super().read()
         # What couldn't be fetched is as it was before; where that isn't known, its document stays.
         return Listing(listing.files, listing.left_out, (*listing.unseen, *failures), failures)

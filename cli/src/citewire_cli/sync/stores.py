@@ -3,6 +3,7 @@
 Credentials come from the environment and the machine's own files, never from an address, which others could read.
 """
 
+import errno
 import importlib
 import os
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ PASSWORD: Final = "CITEWIRE_SYNC_PASSWORD"  # noqa: S105 # the variable's name
 _CONNECT_SECONDS: Final = 20
 _READ_SECONDS: Final = 60
 _TRIES: Final = 4
+_OF_OUR_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _AWS_HELP: Final = (
     "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile; AWS_ENDPOINT_URL for another service."
 )
@@ -173,6 +175,8 @@ def _explain_sftp(error: Exception) -> tuple[str, str] | None:
         return "The SFTP server refuses access", f"Use a key of ~/.ssh or an agent, or: {_LOGIN_HELP}"
     if isinstance(error, FileNotFoundError):
         return "There is no such folder or file", "It has another name, or was deleted meanwhile."
+    if isinstance(error, OSError) and error.errno in _OF_OUR_DISK:
+        return None
     if type(error).__module__.partition(".")[0] == "asyncssh" or isinstance(error, OSError):
         return "The SFTP server cannot be reached, or broke off", name
     return None
