@@ -16,6 +16,10 @@ FilePart: TypeAlias = tuple[str, IO[bytes], str]
 """A file of a multipart upload: name, open file, media type."""
 
 
+BROKEN = "The connection to the gateway broke"
+"""Title of the error for a connection that was closed in the middle."""
+
+
 class Api:
     """One connection pool to one gateway. Use as an async context manager."""
 
@@ -142,7 +146,7 @@ class Api:
             title = "The gateway does not answer"
             detail = f"{self._url} has sent nothing for too long; see `citewire status`."
         except httpx.TransportError:
-            title = "The connection to the gateway broke"
+            title = BROKEN
             detail = f"{self._url} closed it in the middle; see `citewire status`, then try again."
         else:
             return

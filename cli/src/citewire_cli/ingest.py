@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, cast
 from uuid import uuid4
 
-from citewire_cli.api import Api
+from citewire_cli.api import BROKEN, Api
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.files import Address, Source, sha256_of
 from citewire_cli.jsonio import JsonObject, get_int, get_str
@@ -162,13 +162,27 @@ async def _upload(api: Api, outcome: Outcome, target: Target, library: KnownDocu
         outcome.status, outcome.error = "failed", CliError("The file cannot be read", error.strerror or str(error))
         return
     except CliError as error:
-        if error.code in {ExitCode.UNREACHABLE, ExitCode.UNAUTHORISED}:
+        if error.code is ExitCode.UNAUTHORISED:
             raise
+        if error.code is ExitCode.UNREACHABLE:
+            if error.title != BROKEN or not await _answers(api):
+                raise
+            # A server that refuses a long body may close before its response is read.
+            why = "The gateway answers, but not to this file: it may be larger than the gateway or a proxy accepts."
+            error = CliError("The upload broke off each time", why)
         outcome.status, outcome.error = "failed", error
         return
     outcome.document = document
     outcome.document_id = get_int(document, "id")
     outcome.status = get_str(document, "status") or "pending"
+
+
+async def _answers(api: Api) -> bool:
+    try:
+        await api.health()
+    except CliError:
+        return False
+    return True
 
 
 async def _bring(api: Api, outcome: Outcome, source: Source, target: Target, library: KnownDocuments) -> JsonObject:

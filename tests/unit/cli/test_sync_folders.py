@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from httpx._multipart import FileField  # the step between announcing a length and reading
 
+from citewire_cli import ingest
 from citewire_cli.errors import CliError
 from citewire_cli.sync import watch
 from citewire_cli.sync.folder import Folder, Listing
 from cli_types import Run
-from fake_gateway import FakeGateway
+from fake_gateway import FakeGateway, Reply, Request
 from fake_library import FakeLibrary
 
 NOBODY = 65_534
@@ -203,3 +204,22 @@ def test_folders_without_end_are_left_out(tmp_path: Path, monkeypatch: pytest.Mo
             os.rmdir("d")  # noqa: PTH106 # as above
     assert list(listing.files) == ["top.md"]
     assert [entry.reason for entry in listing.left_out] == ["its path has more than 1000 characters"]
+
+
+def test_a_file_that_the_gateway_breaks_off_is_one_failure(
+    run: Run, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for one that is too large: its sender still sends when the connection is closed, and reads no response."""
+    monkeypatch.setattr(ingest, "TRIES", 2)
+    library = FakeLibrary(gateway)
+    store = gateway.answer_of("POST", "/v1/documents")
+
+    def refuse(request: Request) -> Reply:
+        return Reply(413, chunks=(b"{}",), cut=True) if b"too much" in request.body else store(request)
+
+    gateway.on("POST", "/v1/documents", refuse)
+    for name, content in {"a.md": "a", "big.md": "too much", "z.md": "z"}.items():
+        (tmp_path / name).write_text(content)
+    result = run("sync", str(tmp_path), "-c", "notes")
+    assert (result.exit_code, library.names()) == (1, ["a.md", "z.md"])
+    assert "upload  big.md  The upload broke off each time" in result.stderr
