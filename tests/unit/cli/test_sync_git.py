@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from citewire_cli.errors import CliError
@@ -41,8 +42,10 @@ def files_of(repository: Path, cache: Path) -> list[str]:
 
 
 def is_running(process: int) -> bool:
-    status = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], check=False, capture_output=True).stdout
-    return bool(status.strip()) and not status.strip().startswith(b"Z")
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_sync_in_a_hook_leaves_the_repository_of_the_hook_alone(
