@@ -95,6 +95,7 @@ def make_pdf(
     outline: Sequence[tuple[str, int]] = (),
     rotation: int = 0,
     crop: bytes = b"",
+    inherited: bytes = b"",
     scale: float = 1,
 ) -> bytes:
     """A PDF of text.
@@ -104,6 +105,7 @@ def make_pdf(
         outline: Entries as (title, index of the page).
         rotation: How readers turn the pages; their text is turned the other way.
         crop: A crop box of the pages, as the page is stored; empty: none.
+        inherited: A media box that they inherit instead of having their own.
         scale: A factor for places and sizes, as of writers that count in units this much smaller.
     """
     fonts = {"regular": "/F1", "bold": "/F2", "mincho": "/F3"}
@@ -121,7 +123,7 @@ def make_pdf(
         b" << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> >>] >>"
     )
     kids: list[int] = []
-    media, turn = _TURNS[rotation]
+    media, turn = (b"", b"") if inherited else _TURNS[rotation]
     for page in pages:
         shown = [
             f"BT {fonts[font]} {size / scale} Tf {x / scale} {y / scale} Td {_string(text, font)} Tj ET"
@@ -148,7 +150,8 @@ def make_pdf(
             add(b"<< /Title (%s) /Parent %d 0 R /Dest [%d 0 R /Fit]%s >>" % (title.encode(), root, kids[page], links))
         catalogue += b" /Outlines %d 0 R" % root
     objects[0] = catalogue + b" >>"
-    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(b"%d 0 R" % kid for kid in kids), len(kids))
+    references = b" ".join(b"%d 0 R" % kid for kid in kids)
+    objects[1] = b"<< /Type /Pages %s /Kids [%s] /Count %d >>" % (inherited, references, len(kids))
     return assemble_pdf(objects)
 
 

@@ -55,6 +55,12 @@ def test_lines_of_scripts_without_spaces_are_joined_without_one(tmp_path: Path) 
     assert text == "湖の深さは二百五十メートルで、岸からは見えない。水温は夏でも低く Inari という名前を持つ。"
 
 
+def test_text_is_read_up_to_the_edges_of_a_page_that_inherits_its_size(tmp_path: Path) -> None:
+    page = [(72.0, 822.0, 10.0, "regular", "The letterhead."), (900.0, 700.0, 10.0, "regular", "The margin.")]
+    data = make_pdf([page], inherited=b"/MediaBox [0 0 1191 842]")
+    assert parse_bytes(tmp_path, "a.pdf", data).text.split("\n\n") == ["The letterhead.", "The margin."]
+
+
 @pytest.mark.parametrize("title", ["(anonymous)", "untitled", "Microsoft Word - fees.docx"])
 def test_a_title_filled_in_by_a_program_is_ignored(tmp_path: Path, title: str) -> None:
     data = make_pdf([prose_page("Fees of the harbour", FIRST)])

@@ -153,19 +153,9 @@ def _shows_annotations(page: Any) -> bool:  # noqa: ANN401 - pypdfium2 is untype
 
 
 def _area_of(page: Any) -> Box:  # noqa: ANN401 - pypdfium2 is untyped
-    """The visible box of a page, in its own units."""
-    left, bottom, right, top = (
-        limit(edges) for limit, edges in zip((max, max, min, min), zip(*_boxes_of(page), strict=True), strict=True)
-    )
+    """The visible box of a page, in its own units; also where the page inherits its boxes."""
+    left, bottom, right, top = map(float, page.get_bbox())
     return Box(left=left, bottom=bottom, right=right, top=top)
-
-
-def _boxes_of(page: Any) -> list[tuple[float, float, float, float]]:  # noqa: ANN401 - pypdfium2 is untyped
-    """A page's media box, and its crop box if that shows any of it: left, bottom, right, top."""
-    media: tuple[float, float, float, float] = page.get_mediabox()
-    crop: tuple[float, float, float, float] = page.get_cropbox()
-    is_usable = crop[0] < media[2] and crop[2] > media[0] and crop[1] < media[3] and crop[3] > media[1]
-    return [media, crop] if is_usable and crop[0] < crop[2] and crop[1] < crop[3] else [media, media]
 
 
 class PdfFile:
