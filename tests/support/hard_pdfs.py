@@ -1,9 +1,10 @@
-"""PDFs that need more than the reader's own script: text without an embedded font, images in rare formats."""
+"""PDFs that need more than the reader's own script: unusual fonts and placing of text, images in rare formats."""
 
 from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
@@ -27,6 +28,45 @@ def east_asian_pdf(text: str) -> bytes:
         b" /CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 2 >> /DW 1000 >>",
         b"<< /Type /FontDescriptor /FontName /Ryumin-Light /Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0"
         b" /Ascent 800 /Descent -200 /CapHeight 700 /StemV 80 >>",
+    ])  # fmt: skip
+
+
+def placed_pdf(runs: Sequence[tuple[float, float, str]], *, is_flipped: bool = False) -> bytes:
+    """A page of runs of characters, each at its x and y: in 12 points, and all characters 6 points wide.
+
+    Args:
+        runs: The runs in the order of the content; the characters of each are placed from left to right.
+        is_flipped: Whether the content is written from the top of the page downwards, as Skia does for browsers.
+    """
+    codes = {char: code for code, char in enumerate(dict.fromkeys("".join(text for _, _, text in runs)), start=33)}
+    turn = b"1 0 0 -1 0 792 cm" if is_flipped else b""
+    shown = [
+        b"BT /F1 12 Tf 1 0 0 %d %f %f Tm <%s> Tj ET"
+        % (-1 if is_flipped else 1, x, 792 - y if is_flipped else y, bytes(codes[char] for char in text).hex().encode())
+        for x, y, text in runs
+    ]
+    content = b"\n".join([turn, *shown])
+    names = b" ".join(b"/g%d" % code for code in codes.values())
+    glyphs = b" ".join(b"/g%d 6 0 R" % code for code in codes.values())
+    glyph = b"500 0 0 0 500 700 d1 0 0 500 700 re f"
+    last = 32 + len(codes)
+    pairs = b"\n".join(b"<%02x> <%s>" % (code, char.encode("utf-16-be").hex().encode()) for char, code in codes.items())
+    mapping = (
+        b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /A def /CMapType 2 def"
+        b" 1 begincodespacerange <00> <ff> endcodespacerange %d beginbfchar\n%s\nendbfchar endcmap end end"
+        % (len(codes), pairs)
+    )
+    return assemble_pdf([
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 33"
+        b" /LastChar %d /Widths [%s] /Encoding << /Type /Encoding /Differences [33 %s] >> /CharProcs << %s >>"
+        b" /ToUnicode 7 0 R >>" % (last, b"500 " * len(codes), names, glyphs),
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(glyph), glyph),
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(mapping), mapping),
     ])  # fmt: skip
 
 

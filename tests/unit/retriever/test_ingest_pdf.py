@@ -6,6 +6,7 @@ import pytest
 
 from citewire_retriever.ingest.document import BlockKind, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from hard_pdfs import placed_pdf
 from ingest_files import make_pdf, parse_bytes, prose_page, texts
 
 FIRST = [
@@ -53,6 +54,11 @@ def test_lines_of_scripts_without_spaces_are_joined_without_one(tmp_path: Path) 
     page = [(72.0, 700.0 - 12 * n, 10.0, "mincho", line) for n, line in enumerate(lines)]
     (text,) = texts(parse_bytes(tmp_path, "a.pdf", make_pdf([page])))
     assert text == "湖の深さは二百五十メートルで、岸からは見えない。水温は夏でも低く Inari という名前を持つ。"
+
+
+def test_characters_beyond_the_basic_plane_are_read(tmp_path: Path) -> None:
+    data = placed_pdf([(72, 700, "The rate 𝑟 is in 𝟛 parts 😀.")])
+    assert texts(parse_bytes(tmp_path, "a.pdf", data)) == ["The rate 𝑟 is in 𝟛 parts 😀."]
 
 
 def test_text_is_read_up_to_the_edges_of_a_page_that_inherits_its_size(tmp_path: Path) -> None:

@@ -18,7 +18,11 @@ _HUNDREDTHS = 100
 _MOST_ANNOTATIONS = 10_000
 _SHOWING = frozenset({_raw.FPDF_ANNOT_WIDGET, _raw.FPDF_ANNOT_FREETEXT, _raw.FPDF_ANNOT_STAMP})
 """Annotations that show text."""
+_NONE = "\ufffe"
+"""Stands for a character that isn't known, or that the one before it includes."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_UNPAIRED = dict.fromkeys(range(0xD800, 0xE000), _NONE)
 _UNSAID = re.compile("[\x00\ufffe]")
 HYPHEN = "\x02"
 """pdfium's character for a hyphen at a line's end, which replaces both the hyphen and the line end."""
@@ -131,13 +135,18 @@ class PageText:
         written = int(_raw.FPDFText_GetText(self._text, 0, count, buffer))
         text = bytes(buffer)[: 2 * (written - 1)].decode("utf-16-le", errors="surrogatepass")
         if len(text) != count or _SURROGATE.search(text):
-            return "".join(map(self._character, range(count)))
+            return _PAIR.sub(_paired, "".join(map(self._character, range(count)))).translate(_UNPAIRED)
         # The text as a whole doesn't identify some characters, such as a hyphen at a line's end.
         return _UNSAID.sub(lambda match: self._character(match.start()), text)
 
     def _character(self, index: int) -> str:
         code = int(_raw.FPDFText_GetUnicode(self._text, index))
-        return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffe"
+        return chr(code) if 0 < code < 0x110000 else _NONE
+
+
+def _paired(pair: re.Match[str]) -> str:
+    """The code point of two surrogates, each of which the library counts as a character, and nothing in the second."""
+    return pair.group().encode("utf-16-le", errors="surrogatepass").decode("utf-16-le") + _NONE
 
 
 def _shows_annotations(page: Any) -> bool:  # noqa: ANN401 - pypdfium2 is untyped
