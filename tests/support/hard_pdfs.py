@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import unicodedata
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
@@ -31,23 +32,24 @@ def east_asian_pdf(text: str) -> bytes:
     ])  # fmt: skip
 
 
-def placed_pdf(runs: Sequence[tuple[float, float, str]], *, is_flipped: bool = False) -> bytes:
+def placed_pdf(runs: Sequence[tuple[float, float, str]], *, is_leftwards: bool = False) -> bytes:
     """A page of runs of characters, each at its x and y: in 12 points, and all characters 6 points wide.
 
     Args:
         runs: The runs in the order of the content; the characters of each are placed from left to right.
-        is_flipped: Whether the content is written from the top of the page downwards, as Skia does for browsers.
+        is_leftwards: Whether runs of Arabic and Hebrew begin with the last character, from which each moves to the one
+            on its left, as macOS writes them.
     """
     codes = {char: code for code, char in enumerate(dict.fromkeys("".join(text for _, _, text in runs)), start=33)}
-    turn = b"1 0 0 -1 0 792 cm" if is_flipped else b""
-    shown = [
-        b"BT /F1 12 Tf 1 0 0 %d %f %f Tm <%s> Tj ET"
-        % (-1 if is_flipped else 1, x, 792 - y if is_flipped else y, bytes(codes[char] for char in text).hex().encode())
-        for x, y, text in runs
-    ]
-    content = b"\n".join([turn, *shown])
+    shown: list[bytes] = []
+    for x, y, text in runs:
+        turn = is_leftwards and any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text)
+        glyphs = [b"<%02x>" % codes[char] for char in (text[::-1] if turn else text)]
+        start = x + 6 * (len(text) - 1) if turn else x
+        shown.append(b"BT /F1 12 Tf %f %f Td [%s] TJ ET" % (start, y, (b" 1000 " if turn else b" ").join(glyphs)))
+    content = b"\n".join(shown)
     names = b" ".join(b"/g%d" % code for code in codes.values())
-    glyphs = b" ".join(b"/g%d 6 0 R" % code for code in codes.values())
+    procedures = b" ".join(b"/g%d 6 0 R" % code for code in codes.values())
     glyph = b"500 0 0 0 500 700 d1 0 0 500 700 re f"
     last = 32 + len(codes)
     pairs = b"\n".join(b"<%02x> <%s>" % (code, char.encode("utf-16-be").hex().encode()) for char, code in codes.items())
@@ -64,7 +66,7 @@ def placed_pdf(runs: Sequence[tuple[float, float, str]], *, is_flipped: bool = F
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
         b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 33"
         b" /LastChar %d /Widths [%s] /Encoding << /Type /Encoding /Differences [33 %s] >> /CharProcs << %s >>"
-        b" /ToUnicode 7 0 R >>" % (last, b"500 " * len(codes), names, glyphs),
+        b" /ToUnicode 7 0 R >>" % (last, b"500 " * len(codes), names, procedures),
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(glyph), glyph),
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(mapping), mapping),
     ])  # fmt: skip

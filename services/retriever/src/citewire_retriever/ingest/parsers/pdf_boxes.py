@@ -17,6 +17,8 @@ from citewire_retriever.ingest.parsers.pdfium import PageText, PdfError, PdfFile
 
 _LEFT_OUT = frozenset("-.·…_\x02\ufffd")
 """Characters that the parser joins, drops or replaces; white space and control characters are ignored too."""
+_ALIKE = str.maketrans(")]}", "([{")
+"""Brackets, which it may turn."""
 _SAME_LINE = 0.5
 """Least overlap of two boxes of one line, as a share of the smaller height."""
 _WIDEST_SPACE = 100
@@ -101,7 +103,7 @@ def _signs(text: str, order: Sequence[int]) -> tuple[str, list[int]]:
     signs: list[str] = []
     places: list[int] = []
     for place in order:
-        for sign in text[place].translate(LIGATURES):
+        for sign in text[place].translate(LIGATURES).translate(_ALIKE):
             if sign.isprintable() and not sign.isspace() and sign not in _LEFT_OUT:
                 signs.append(sign)
                 places.append(place)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from citewire_retriever.ingest.parsers.pdf_direction import RIGHT_TO_LEFT
 from citewire_retriever.ingest.parsers.pdf_segments import PageSegments, Segment
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN
 
@@ -51,7 +52,6 @@ _NEAR: Final = 0.5
 """Gaps in heights of the font: below `_GLUED`, two segments are one word; below `_NEAR`, one text."""
 _TAIL: Final = re.compile(r"[)%]+|%\s?\)")
 """A number's suffix, set apart from it."""
-_RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _NUMBER: Final = re.compile(r"[-—–(]*[$€£¥]?\s?\(?[\d.,]+\s?[%)]*|[-—–]")
 
 
@@ -209,7 +209,7 @@ def _columns(band: Area) -> list[Area]:
     if len(columns) < 2 or not (all(map(_is_prose, columns)) or _are_lists(columns)):
         return [band]
     letters = "".join(each.text for row in band for each in row)
-    return columns[::-1] if 2 * len(_RIGHT_TO_LEFT.findall(letters)) > len(letters) else columns
+    return columns[::-1] if 2 * len(RIGHT_TO_LEFT.findall(letters)) > len(letters) else columns
 
 
 def _part(band: Area, left: float, right: float) -> Area:

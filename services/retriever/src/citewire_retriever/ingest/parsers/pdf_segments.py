@@ -6,13 +6,14 @@ the page or its text is rotated.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import pi
 from typing import Final
 
 from citewire_retriever.ingest.boxes import Box
 from citewire_retriever.ingest.parsers.pairs import one_line
+from citewire_retriever.ingest.parsers.pdf_direction import RIGHT_TO_LEFT, reading_order, with_paired_brackets
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN, PageText
 
 FRAGMENT = re.compile(rf"[^\r\n{HYPHEN}]+{HYPHEN}?")
@@ -102,7 +103,10 @@ def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segme
         return
     size = page.font_size(words[0][0])
     first = words[0][0]
+    columns = _columns_of(page, words, size, turn) if RIGHT_TO_LEFT.search(raw) else {}
     for before, after in zip(words, [*words[1:], None], strict=True):
+        if after is not None and columns.get(before[0], before) == columns.get(after[0], after):
+            continue
         if after is not None and not _stands_apart(page, before, after, size, turn):
             continue
         end = before[1] if after is not None else match.end()
@@ -114,7 +118,10 @@ def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segme
 
 def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segment | None:
     """The segment of characters `first` to `end`, the last with a box being before `last`; None if it is invisible."""
-    text = normalise(page.characters[first:end])
+    size = page.font_size(first)
+    order = [*reading_order(page, first, last, size), *range(last, end)]
+    text = "".join(page.characters[index] for index in order)
+    text = normalise(with_paired_brackets(text))
     if not text.strip(HYPHEN):
         return None
     ends = [box for box in (page.box(first), page.box(last - 1)) if box is not None]
@@ -124,7 +131,16 @@ def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segm
     left, right = min(box.left for box in boxes), max(box.right for box in boxes)
     top, bottom = max(box.top for box in boxes), min(box.bottom for box in boxes)
     bold = _is_bold(page, first) and _is_bold(page, last - 1)
-    return Segment(text, left, right, top, bottom, page.font_size(first) or top - bottom, bold, ((first, end),))
+    return Segment(text, left, right, top, bottom, size or top - bottom, bold, tuple(_spans(order)))
+
+
+def _spans(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Characters in order as spans of consecutive ones."""
+    start = 0
+    for place in range(1, len(order) + 1):
+        if place == len(order) or order[place] != order[place - 1] + 1:
+            yield order[start], order[place - 1] + 1
+            start = place
 
 
 def _turn(box: Box, turn: int) -> Box:
@@ -151,6 +167,30 @@ def _stands_apart(page: PageText, before: tuple[int, int], after: tuple[int, int
     characters = page.characters
     is_number = characters[before[1] - 1] in "0123456789%)" or characters[after[0]] in "0123456789($€£"
     return gap > (_WIDE_NUMBERS if is_number else _WIDE) * max(size, 1.0)
+
+
+def _columns_of(page: PageText, words: list[tuple[int, int]], size: float, turn: int) -> dict[int, int]:
+    """The number of the column that each word is in, by its first character: words of one have no wide gap between.
+
+    Where text runs in both directions, the word that is read next needn't be the one beside.
+    """
+    placed: list[tuple[int, float, float, int]] = []
+    line, before = 0, None
+    for start, end in words:
+        boxes = [_turn(box, turn) for box in (page.box(start), page.box(end - 1)) if box is not None]
+        if not boxes:
+            continue
+        line += before is not None and not _share_a_line(before, boxes[0])
+        before = boxes[0]
+        placed.append((line, min(box.left for box in boxes), max(box.right for box in boxes), start))
+    columns: dict[int, int] = {}
+    column, edge, line = 0, 0.0, -1
+    for row, left, right, start in sorted(placed):
+        column += row != line or left - edge > _WIDE * max(size, 1.0)
+        edge = max(edge, right) if row == line else right
+        line = row
+        columns[start] = column
+    return columns
 
 
 def _lines_of(page: PageText, start: int, end: int) -> Iterator[tuple[int, int]]:
