@@ -25,6 +25,7 @@ from citewire_retriever.ingest.parsers.pdf_layout import NUMBERED, Line, Paragra
 from citewire_retriever.ingest.parsers.pdf_order import Area, read_areas
 from citewire_retriever.ingest.parsers.pdf_running import without_running
 from citewire_retriever.ingest.parsers.pdf_segments import normalise, read_segments
+from citewire_retriever.ingest.parsers.pdf_spacing import UNSPACED
 from citewire_retriever.ingest.parsers.pdf_tables import Table, split_tables
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN, Bookmark, PdfError, PdfFile, PdfPasswordError
 
@@ -40,10 +41,7 @@ _CAPTION = 200  # characters of a paragraph that belongs to the table below it
 _BETWEEN = 400  # characters of text between two parts of a table, such as a row's long label
 _MAX_NUMBERING = 8  # letters and digits that may precede a bookmark's words in the heading
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_UNSPACED = re.compile(  # two characters of Thai, Lao, Burmese, Khmer, kana or Han, which have no spaces between words
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    r"\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]{2}"
-)
+_UNSPACED = re.compile(f"{UNSPACED}{{2}}")
 _NO_TITLE = re.compile(
     r"untitled|\(anonymous\)|microsoft |powerpoint|document\d*$|.*\.(?:docx?|pdf|tex|dvi|indd|xlsx?|pptx?|html?)$", re.I
 )

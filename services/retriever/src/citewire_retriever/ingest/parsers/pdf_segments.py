@@ -14,6 +14,7 @@ from typing import Final
 from citewire_retriever.ingest.boxes import Box
 from citewire_retriever.ingest.parsers.pairs import one_line
 from citewire_retriever.ingest.parsers.pdf_direction import RIGHT_TO_LEFT, reading_order, with_paired_brackets
+from citewire_retriever.ingest.parsers.pdf_spacing import gaps_in_words
 from citewire_retriever.ingest.parsers.pdfium import HYPHEN, PageText
 
 FRAGMENT = re.compile(rf"[^\r\n{HYPHEN}]+{HYPHEN}?")
@@ -103,24 +104,35 @@ def _segments(page: PageText, match: re.Match[str], turn: int) -> Iterator[Segme
         return
     size = page.font_size(words[0][0])
     first = words[0][0]
-    columns = _columns_of(page, words, size, turn) if RIGHT_TO_LEFT.search(raw) else {}
+    columns: dict[int, int] = {}
+    dropped: set[int] = set()
+    if RIGHT_TO_LEFT.search(raw):
+        columns = _columns_of(page, words, size, turn)
+    elif not page.is_filled_in:
+        places, widest = gaps_in_words(
+            raw, size, lambda place: _edges(page, start + place, turn), lambda place: page.is_typed(start + place)
+        )
+        dropped = {start + place for place in places}
+        size += widest / _WIDE  # words are further apart where their letters are
     for before, after in zip(words, [*words[1:], None], strict=True):
         if after is not None and columns.get(before[0], before) == columns.get(after[0], after):
+            continue
+        if after is not None and before[1] in dropped:
             continue
         if after is not None and not _stands_apart(page, before, after, size, turn):
             continue
         end = before[1] if after is not None else match.end()
-        segment = _segment(page, first, before[1], end, turn)
+        segment = _segment(page, first, before[1], end, turn, dropped)
         if segment is not None:
             yield segment
         first = after[0] if after is not None else first
 
 
-def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segment | None:
+def _segment(page: PageText, first: int, last: int, end: int, turn: int, dropped: set[int]) -> Segment | None:
     """The segment of characters `first` to `end`, the last with a box being before `last`; None if it is invisible."""
     size = page.font_size(first)
     order = [*reading_order(page, first, last, size), *range(last, end)]
-    text = "".join(page.characters[index] for index in order)
+    text = "".join(page.characters[index] for index in order if index not in dropped)
     text = normalise(with_paired_brackets(text))
     if not text.strip(HYPHEN):
         return None
@@ -132,6 +144,14 @@ def _segment(page: PageText, first: int, last: int, end: int, turn: int) -> Segm
     top, bottom = max(box.top for box in boxes), min(box.bottom for box in boxes)
     bold = _is_bold(page, first) and _is_bold(page, last - 1)
     return Segment(text, left, right, top, bottom, size or top - bottom, bold, tuple(_spans(order)))
+
+
+def _edges(page: PageText, index: int, turn: int) -> tuple[float, float] | None:
+    box = page.box(index)
+    if box is None:
+        return None
+    turned = _turn(box, turn)
+    return turned.left, turned.right
 
 
 def _spans(order: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -83,6 +83,10 @@ class PageText:
             return None
         return float(rect.left), float(rect.right)
 
+    def is_typed(self, index: int) -> bool:
+        """Whether a character is in the file; the library adds spaces and line ends where it sees a gap."""
+        return int(_raw.FPDFText_IsGenerated(self._text, index)) == 0
+
     def font_size(self, index: int) -> float:
         """A character's size in points; 0 if unknown."""
         matrix = _raw.FS_MATRIX()
