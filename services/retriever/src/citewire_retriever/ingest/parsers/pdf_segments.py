@@ -24,6 +24,10 @@ LIGATURES = str.maketrans(
 )  # fmt: skip
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _LEADERS: Final = re.compile(r"(?:[.·…_]\s?){5,}")
+_BEFORE_MARK: Final = re.compile(
+    r"(?<=[\u0e01-\u0eff]) (?=[\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ece])"
+)
+"""White space before a Thai or Lao vowel or tone mark, which belongs to the letter before: Word writes it before am."""
 _WORD: Final = re.compile(r"\S+")
 _BOLD: Final = re.compile(r"bold|black|heavy|demi|medi$|^(?:[A-Z]{6}\+)?(?:CMBX|SFBX|SFSX|LMRoman\d*-Bold)", re.I)
 _BOLD_WEIGHT: Final = 600
@@ -70,7 +74,7 @@ class PageSegments:
 def normalise(text: str) -> str:
     """Text without ligatures, private-use and control characters and rows of dots; white space as single spaces."""
     hyphen = HYPHEN if text.endswith(HYPHEN) else ""
-    text = _CONTROL.sub("", text.translate(LIGATURES))
+    text = _BEFORE_MARK.sub("", _CONTROL.sub("", text.translate(LIGATURES)))
     return one_line(_LEADERS.sub(" … ", text)) + hyphen
 
 
