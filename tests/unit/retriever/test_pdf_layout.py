@@ -247,6 +247,21 @@ def test_a_numbered_heading_may_end_in_a_full_stop_and_be_followed_by_another() 
     assert headings(read(make_pdf([page]))) == ["Item 3. Legal proceedings.", "Claims against the harbour"]
 
 
+def test_a_table_above_headers_without_rows_is_a_table() -> None:
+    rows = [("4071", str(number + 2), "0.61", f"{number},250.00") for number in range(2)]
+    page = table([("Item", "Count", "Price", "Amount"), *rows])
+    for number, title in enumerate(("Claims", "Documents", "History")):
+        top = 606 - 42 * number
+        page.append((72, top, 10, "bold", title))
+        page += [(72 + (85 + 17 * number) * n, top - 14, 10, "bold", f"{title} by {n}") for n in range(4)]
+        page.append((72, top - 28, 10, "regular", "No results"))
+
+    (block,) = [block for block in read(make_pdf([page])).blocks if block.kind is BlockKind.TABLE]
+
+    assert block.label == "Item | Count | Price | Amount"
+    assert len(block.children) == 3
+
+
 def test_a_line_above_a_table_stays_with_it() -> None:
     caption: Placed = (72, 690, 10, "regular", "In millions, as of the end of the year:")
     above: Placed = (72, 730, 10, "regular", "Some other text that stands above all of this on the page.")

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
 from typing import Final
 
@@ -23,6 +24,8 @@ _GAP: Final = 3.0
 """Most space between two rows of a table, in heights of the font."""
 _NUMBERS: Final = 0.4
 """Least share of numbers among the cells after the first."""
+_FEWEST_ROWS: Final = 3
+"""Fewest rows of a table among other rows of several cells."""
 _TEXT_ROWS: Final = 3
 """Fewest rows of a table of words."""
 _ALIGNED: Final = 0.75
@@ -54,16 +57,32 @@ def split_tables(area: Area) -> Iterator[Table | Area]:
     width = max((row[-1].right for row in area), default=0.0) - min((row[0].left for row in area), default=0.0)
     done = 0
     for start, end in _candidates(area, width):
-        first = max(done, _with_heads(area, start, end, done))
-        table = _table(area[first:end], area[start:end])
-        if table is None:
-            continue
-        if first > done:
-            yield area[done:first]
-        yield table
-        done = end
+        for first, last, table in _tables(area, start, end, done):
+            if first > done:
+                yield area[done:first]
+            yield table
+            done = last
     if done < len(area):
         yield area[done:]
+
+
+def _tables(area: Area, start: int, end: int, done: int) -> Iterator[tuple[int, int, Table]]:
+    """The table of these rows, or those of its parts between single cells, such as titles; with their first rows."""
+    first = max(done, _with_heads(area, start, end, done))
+    table = _table(area[first:end], area[start:end])
+    if table is not None:
+        yield first, end, table
+        return
+    for several, indices in groupby(range(start, end), lambda index: len(area[index]) > 1):
+        rows = list(indices)
+        if not several or not _FEWEST_ROWS <= len(rows) < end - start:
+            continue
+        last = rows[-1] + 1
+        first = max(done, _with_heads(area, rows[0], last, done))
+        table = _table(area[first:last], area[rows[0] : last])
+        if table is not None:
+            yield first, last, table
+            done = last
 
 
 def _candidates(area: Area, width: float) -> Iterator[tuple[int, int]]:
