@@ -67,6 +67,11 @@ def test_text_is_read_up_to_the_edges_of_a_page_that_inherits_its_size(tmp_path:
     assert parse_bytes(tmp_path, "a.pdf", data).text.split("\n\n") == ["The letterhead.", "The margin."]
 
 
+def test_a_crop_box_beside_the_page_is_ignored(tmp_path: Path) -> None:
+    data = make_pdf([prose_page("Opening", FIRST)], crop=b"/CropBox [700 800 900 990]")
+    assert texts(parse_bytes(tmp_path, "a.pdf", data))[0] == "Opening"
+
+
 def test_a_thai_vowel_stays_with_its_letter(tmp_path: Path) -> None:
     data = placed_pdf([(72, 700, "จ ำนวน และ ค ำแปล")])
     assert texts(parse_bytes(tmp_path, "a.pdf", data)) == ["จำนวน และ คำแปล"]

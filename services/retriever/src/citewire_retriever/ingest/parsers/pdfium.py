@@ -168,6 +168,8 @@ def _shows_annotations(page: Any) -> bool:  # noqa: ANN401 - pypdfium2 is untype
 def _area_of(page: Any) -> Box:  # noqa: ANN401 - pypdfium2 is untyped
     """The visible box of a page, in its own units; also where the page inherits its boxes."""
     left, bottom, right, top = map(float, page.get_bbox())
+    if left >= right or bottom >= top:  # a crop box beside the page, which readers ignore
+        left, bottom, right, top = map(float, page.get_mediabox())
     return Box(left=left, bottom=bottom, right=right, top=top)
 
 
