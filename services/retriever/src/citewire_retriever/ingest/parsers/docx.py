@@ -18,6 +18,7 @@ from citewire_retriever.ingest.parsers.charts import add_chart
 from citewire_retriever.ingest.parsers.docx_numbers import Numbers
 from citewire_retriever.ingest.parsers.docx_styles import Styles
 from citewire_retriever.ingest.parsers.docx_text import Paragraph, children, find, read_paragraphs, value
+from citewire_retriever.ingest.parsers.formulas import FORMULAS
 from citewire_retriever.ingest.parsers.html import parse_html_page
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.mail import contents_of, read_message
@@ -59,7 +60,7 @@ def read_docx_tables(data: bytes | mmap, limits: ParseLimits) -> Iterator[Grid]:
 def _read(package: Package, limits: ParseLimits, *, keep_tables: bool = False) -> "_Reader":
     main = package.related("", "officeDocument") or "word/document.xml"
     reader = _Reader(package, main, limits, keep_tables=keep_tables)
-    for _, element in package.elements(main, frozenset({"p", "tbl", "altChunk"})):
+    for _, element in package.elements(main, frozenset({"p", "tbl", "altChunk", *FORMULAS})):
         reader.read(element)
     return reader
 
@@ -196,7 +197,7 @@ class _Grid:
         return notes
 
     def _text(self, cell: Element, notes: list[tuple[str, str]]) -> tuple[str, bool]:
-        """A cell's text, and whether it is one line without raised or struck-through characters."""
+        """A cell's text, and whether it is one line without formulas and raised or struck-through characters."""
         texts: list[str] = []
         for element in cell.iter():
             if local(element.tag) == "p" and not _inside_paragraph(element, cell):
@@ -210,8 +211,10 @@ class _Grid:
 
 
 def _is_raised(element: Element) -> bool:
-    """Whether it makes a run raised, lowered or struck through."""
+    """Whether it is a formula, or makes a run raised, lowered or struck through."""
     name = local(element.tag)
+    if name == "oMath":
+        return True
     if name == "vertAlign":
         return value(element, "baseline") != "baseline"
     return name in {"strike", "dstrike"} and value(element, "1") not in {"0", "false", "off"}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from citewire_retriever.ingest.parsers.formulas import FORMULAS, formula_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.package import attribute, local, relation_id
 
@@ -27,6 +28,21 @@ class Paragraph:
     """Relations to the charts in it."""
     pieces: list[str] = field(default_factory=list[str])
 
+    def read(self, element: Element) -> str:
+        """The text of an element within a run; records a reference."""
+        tag = local(element.tag)
+        if tag == "t":
+            return element.text or ""
+        if tag == "sym" and attribute(element, "font").startswith("Wingdings"):
+            return _WINGDINGS.get(attribute(element, "char")[-2:].upper(), "")
+        if tag in _SIGNS and attribute(element, "type") != "page":
+            return _SIGNS[tag]
+        if tag == "chart":
+            self.charts.append(relation_id(element))
+        elif tag in {"footnoteReference", "endnoteReference"}:
+            self.notes.append((tag.removesuffix("Reference"), attribute(element, "id")))
+        return ""
+
 
 def read_paragraphs(element: Element) -> list[Paragraph]:
     """A paragraph, followed by those of its text boxes, in one pass because they may be nested."""
@@ -44,16 +60,11 @@ def read_paragraphs(element: Element) -> list[Paragraph]:
         elif tag == "p" and each is not element:
             stack.append(Paragraph(each))
             results.append(stack[-1])
-        elif tag == "t":
-            stack[-1].pieces.append(each.text or "")
-        elif tag == "sym" and attribute(each, "font").startswith("Wingdings"):
-            stack[-1].pieces.append(_WINGDINGS.get(attribute(each, "char")[-2:].upper(), ""))
-        elif tag in _SIGNS and attribute(each, "type") != "page":
-            stack[-1].pieces.append(_SIGNS[tag])
-        elif tag == "chart":
-            stack[-1].charts.append(relation_id(each))
-        elif tag in {"footnoteReference", "endnoteReference"}:
-            stack[-1].notes.append((tag.removesuffix("Reference"), attribute(each, "id")))
+        elif tag in FORMULAS:
+            stack[-1].pieces.append(formula_text(each, stack[-1].read))
+            events.skip_subtree()
+        else:
+            stack[-1].pieces.append(stack[-1].read(each))
     for paragraph in results:
         paragraph.text = "".join(paragraph.pieces)
         paragraph.pieces.clear()

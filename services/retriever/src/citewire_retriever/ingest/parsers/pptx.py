@@ -10,6 +10,7 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.parsers.charts import add_chart
+from citewire_retriever.ingest.parsers.formulas import FORMULAS, formula_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
@@ -132,13 +133,24 @@ def _role(shape: Element) -> str:
 
 def _text(element: Element) -> str:
     pieces: list[str] = []
-    for each in element.iter():
+    events = walk(element)
+    for event, each in events:
+        if event == "end":
+            continue
         tag = local(each.tag)
-        if tag == "t":
-            pieces.append(each.text or "")
-        elif tag in {"br", "p"}:
-            pieces.append("\n")
+        if tag in FORMULAS:
+            pieces.append(formula_text(each, _own_text))
+        else:
+            pieces.append("\n" if tag == "p" else _own_text(each))
+        if tag in FORMULAS | {"Fallback"}:
+            events.skip_subtree()
     return "".join(pieces)
+
+
+def _own_text(element: Element) -> str:
+    """The text of an element within a run."""
+    tag = local(element.tag)
+    return element.text or "" if tag == "t" else "\n" if tag == "br" else ""
 
 
 def _bullet(paragraph: Element) -> str:
