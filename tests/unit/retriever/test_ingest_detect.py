@@ -1,5 +1,8 @@
 """Formats: content decides, then the name, then the media type."""
 
+import io
+from zipfile import ZipFile
+
 import pytest
 
 from citewire_retriever.ingest.detect import detect
@@ -101,6 +104,29 @@ def test_a_protected_document_says_so(name: str) -> None:
 @pytest.mark.parametrize(("name", "media_type"), [("letter", ""), ("letter.txt", "text/plain"), ("a.zip", "")])
 def test_a_package_is_recognised_by_its_parts(name: str, media_type: str) -> None:
     assert detect(package({"[Content_Types].xml": "", "word/document.xml": ""}), name, media_type).format is Format.DOCX
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_the_parts_of_an_embedded_package_do_not_count(is_streamed: bool) -> None:
+    sheet, binary = package({"xl/workbook.xml": ""}), package({"xl/workbook.bin": ""})
+    parts = {"a.xml": "", "ppt/embeddings/a.xlsx": sheet, "ppt/embeddings/b.xlsb": binary, "ppt/slides/s.xml": "s"}
+    assert detect(_stored(parts, is_streamed=is_streamed), "a").format is Format.SLIDES
+    assert detect(_stored({"reports/a.xlsx": sheet}, is_streamed=is_streamed), "a.zip").format is Format.ARCHIVE
+    assert detect(_stored(parts, is_streamed=is_streamed)[:700], "a.pptx").format is Format.SLIDES
+
+
+class _Pipe(io.BytesIO):
+    def tell(self) -> int:
+        raise OSError
+
+
+def _stored(parts: dict[str, str | bytes], *, is_streamed: bool) -> bytes:
+    """A package whose parts aren't compressed; `is_streamed`: each part's size is written behind it."""
+    data = _Pipe() if is_streamed else io.BytesIO()
+    with ZipFile(data, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return data.getvalue()
 
 
 @pytest.mark.parametrize(

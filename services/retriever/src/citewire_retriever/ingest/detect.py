@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from struct import Struct
 
 from citewire_retriever.ingest.document import Format
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -96,8 +97,12 @@ _ARCHIVES = ((_ZIP, ZIP), (b"\x1f\x8b\x08", GZIP), (b"BZh", BZIP2), (b"\xfd7zXZ\
 _IMAGES = ((b"\x89PNG\r\n\x1a\n", PNG), (b"\xff\xd8\xff", JPEG), (b"II*\x00", TIFF), (b"MM\x00*", TIFF))
 _WEBP = re.compile(rb"RIFF.{4}WEBP", re.S)
 _TAR_MARK = slice(257, 262)
-_MEMBER = re.compile(rb"PK\x03\x04(?=.{22}(..)..(.{0,99}))", re.S)
-"""A member's header in a ZIP archive: the length of its name, the name and the rest."""
+_MEMBER = Struct("<6x H 10x I 4x HH")
+"""A member's header in a ZIP archive: flags, compressed size, lengths of its name and of what follows the name."""
+_SIZE_FOLLOWS = 0x8
+_LONG_SIZE = 0xFFFFFFFF
+_DESCRIPTORS = ((12, 4), (16, 4), (20, 8), (24, 8))
+"""Lengths of what may follow a member, and of the two sizes at its end."""
 _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
 """The media type at the beginning of OpenDocument files and EPUBs."""
 _CARDS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
@@ -201,12 +206,39 @@ def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:
     kind = BY_MEDIA_TYPE.get(says)
     if kind is not None and kind.format in PACKAGES:
         return kind
-    names = [each.group(2)[: int.from_bytes(each.group(1), "little")] for each in _MEMBER.finditer(head)]
+    names = _members(head)
     refuse_package(names, says)
     for kind in KINDS:
         if kind.member and any(name.startswith(kind.member) for name in names):
             return kind
     return named
+
+
+def _members(head: bytes) -> list[bytes]:
+    """Names of an archive's members, without those of archives that are stored in it, as in slides with charts."""
+    names: list[bytes] = []
+    at = 0
+    while 0 <= at <= len(head) - _MEMBER.size:
+        flags, size, name, more = _MEMBER.unpack_from(head, at)
+        start = at + _MEMBER.size
+        names.append(head[start : start + name])
+        data = start + name + more
+        if flags & _SIZE_FOLLOWS and not size and not names[-1].endswith(b"/"):
+            at = _after_descriptor(head, data)
+        else:
+            at = head.find(_ZIP, data if size == _LONG_SIZE else data + size)
+    return names
+
+
+def _after_descriptor(head: bytes, data: int) -> int:
+    """The next member, after one whose size is written behind it; negative if its end isn't in the head."""
+    at = head.find(_ZIP, data)
+    while at >= 0:
+        for length, width in _DESCRIPTORS:
+            if int.from_bytes(head[at - 2 * width : at - width], "little") == at - length - data:
+                return at
+        at = head.find(_ZIP, at + 1)
+    return at
 
 
 def _by_magic(head: bytes) -> Kind | None:
