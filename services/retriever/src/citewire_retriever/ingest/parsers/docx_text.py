@@ -1,17 +1,19 @@
 """The text of a Word paragraph as Word shows it."""
 
+import re
+import unicodedata
 from dataclasses import dataclass, field
 from typing import Final
 
 from citewire_retriever.ingest.parsers.formulas import FORMULAS, formula_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.package import attribute, local, relation_id
+from citewire_retriever.ingest.parsers.symbols import in_font
 
 _LEFT_OUT: Final = frozenset(
     {"del", "moveFrom", "delText", "instrText", "delInstrText", "fldData", "Fallback", "rt", "pPr", "tblPr"}
 )
-_WINGDINGS: Final = {"FC": "✓", "FB": "✗", "FE": "☑", "FD": "☒", "6F": "☐", "A8": "☐", "E0": "→", "B7": "•", "A7": "▪"}
-"""Symbols of the font Wingdings, by the last digits of their number."""
+_CODE: Final = re.compile("[0-9A-Fa-f]{1,4}")
 _SIGNS: Final = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _OFF: Final = frozenset({"0", "false", "off"})
 
@@ -32,9 +34,9 @@ class Paragraph:
         """The text of an element within a run; records a reference."""
         tag = local(element.tag)
         if tag == "t":
-            return element.text or ""
-        if tag == "sym" and attribute(element, "font").startswith("Wingdings"):
-            return _WINGDINGS.get(attribute(element, "char")[-2:].upper(), "")
+            return in_font(_font(element), element.text or "")
+        if tag == "sym":
+            return _symbol(attribute(element, "font"), attribute(element, "char"))
         if tag in _SIGNS and attribute(element, "type") != "page":
             return _SIGNS[tag]
         if tag == "chart":
@@ -84,6 +86,20 @@ def children(element: Element | None) -> list[Element]:
 def value(element: Element | None, default: str = "") -> str:
     """The attribute ``val``."""
     return default if element is None else attribute(element, "val", default)
+
+
+def _font(text: Element) -> str:
+    """The font of a run's text, if it is set in the run."""
+    fonts = find(find(text.getparent(), "rPr"), "rFonts")
+    return attribute(fonts, "ascii") or attribute(fonts, "hAnsi") if fonts is not None else ""
+
+
+def _symbol(font: str, code: str) -> str:
+    """A character given by its number in a font; empty if only the font knows what it is."""
+    if _CODE.fullmatch(code) is None:
+        return ""
+    text = in_font(font, chr(int(code, 16)))
+    return "" if unicodedata.category(text or " ") in {"Cc", "Cn", "Co", "Cs"} else text
 
 
 def _is_hidden(run: Element) -> bool:

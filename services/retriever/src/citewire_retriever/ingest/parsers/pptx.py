@@ -14,6 +14,7 @@ from citewire_retriever.ingest.parsers.formulas import FORMULAS, formula_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.symbols import in_font, is_symbol_font
 from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -150,7 +151,20 @@ def _text(element: Element) -> str:
 def _own_text(element: Element) -> str:
     """The text of an element within a run."""
     tag = local(element.tag)
-    return element.text or "" if tag == "t" else "\n" if tag == "br" else ""
+    return _shown(element) if tag == "t" else "\n" if tag == "br" else ""
+
+
+def _shown(element: Element) -> str:
+    """A run's text, with the characters of symbol fonts. An arrow typed as ``-->`` is a letter in the symbols' font."""
+    text = element.text or ""
+    around = element.getparent()
+    properties = next((each for each in around if local(each.tag) == "rPr"), None) if around is not None else None
+    for each in properties if properties is not None else ():
+        name = local(each.tag)
+        if name in {"latin", "sym"} and is_symbol_font(attribute(each, "typeface")):
+            only_private = name == "sym" and (len(text.strip()) > 1 or text.isascii())
+            return in_font(attribute(each, "typeface"), text, only_private=only_private)
+    return text
 
 
 def _bullet(paragraph: Element) -> str:

@@ -15,6 +15,7 @@ from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.symbols import in_font, is_symbol_font
 from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
 
 _TOKEN: Final = re.compile(
@@ -42,6 +43,7 @@ _PAGES: Final = {b"mac": "mac_roman", b"pc": "cp437", b"pca": "cp850"}
 _DEEPEST: Final = 6
 _BODY: Final = 9  # the outline level of body text
 _MOST_COLUMNS: Final = 1000
+_LONGEST_NAME: Final = 100
 _MOST_GROUPS: Final = 10_000
 
 
@@ -57,6 +59,8 @@ class _State:
     """Number of fallback characters after a Unicode one."""
     encoding: str = ""
     """The font's encoding; empty for the document's."""
+    symbols: str = ""
+    """The font's name if it is one of symbols."""
     level: int = 0
     """The paragraph's level as a heading; 0 if it isn't one."""
     in_table: bool = False
@@ -86,6 +90,8 @@ class _Reader:
         self._encoding = "cp1252"
         self._fonts: dict[int, str] = {}
         self._font = 0
+        self._font_name = bytearray()
+        self._symbol_fonts: dict[int, str] = {}
         self._style_levels: dict[int, int] = {}
         self._style = 0
         self._pieces: list[str] = []
@@ -138,7 +144,8 @@ class _Reader:
 
     def _sign(self, sign: bytes) -> None:
         if sign == b"*":
-            self._states[-1].destination = self._states[-1].destination or b"*"
+            destination = self._states[-1].destination
+            self._states[-1].destination = b"*" if destination in {b"", b"fonttbl"} else destination
         elif sign in b"\\{}":
             self._add_bytes(sign)
         elif sign in b"\r\n":
@@ -170,9 +177,10 @@ class _Reader:
         elif word == b"f":
             self._flush()
             state.encoding = self._fonts.get(value or 0, "")
+            state.symbols = self._symbol_fonts.get(value or 0, "")
         elif word == b"plain":
             self._flush()
-            state.hidden, state.encoding = False, ""
+            state.hidden, state.encoding, state.symbols = False, "", ""
         elif word in {b"v", b"deleted"}:
             self._flush()
             state.hidden = value != 0
@@ -208,6 +216,7 @@ class _Reader:
         """Records a font's character set, or a style's outline level."""
         if word == b"f":
             self._font = value
+            self._font_name.clear()
         elif word == b"fcharset" and value in _CHARSETS:
             self._fonts[self._font] = _CHARSETS[value]
         elif word == b"s":
@@ -218,14 +227,27 @@ class _Reader:
     def _unicode(self, value: int) -> None:
         """Handles a character given as a signed UTF-16 number, which fallback characters follow."""
         self._flush()
-        self._write(chr(value & 0xFFFF))
+        self._write(in_font(self._states[-1].symbols, chr(value & 0xFFFF)))
         self._skip = self._states[-1].unicode_skip
 
     def _add_bytes(self, data: bytes) -> None:
         skipped = min(self._skip, len(data))
         self._skip -= skipped
-        if not self._states[-1].destination and not self._states[-1].hidden:
+        state = self._states[-1]
+        if state.destination == b"fonttbl":
+            self._name_font(data)
+        elif not state.destination and not state.hidden:
             self._bytes += data[skipped:]
+
+    def _name_font(self, data: bytes) -> None:
+        """Takes a piece of a font's name, which a semicolon ends."""
+        name, end, _ = data.partition(b";")
+        self._font_name += name[:_LONGEST_NAME]
+        if end:
+            text = self._font_name.decode("latin-1").strip()
+            if is_symbol_font(text):
+                self._symbol_fonts[self._font] = text
+            self._font_name.clear()
 
     def _write(self, text: str) -> None:
         self._flush()
@@ -238,8 +260,9 @@ class _Reader:
     def _flush(self) -> None:
         """Decodes the pending bytes, as a character may take several."""
         if self._bytes:
-            encoding = self._states[-1].encoding or self._encoding
-            self._target().append(self._bytes.decode(encoding, errors="replace"))
+            state = self._states[-1]
+            encoding = "latin-1" if state.symbols else state.encoding or self._encoding
+            self._target().append(in_font(state.symbols, self._bytes.decode(encoding, errors="replace")))
             self._bytes.clear()
 
     def _end_paragraph(self) -> None:
