@@ -13,6 +13,14 @@ HOW_TO_HAVE_IT: Final = (
 )
 
 
+ONLY_IMAGES: Final = (
+    "The file contains no text, only images, and images in files of this format aren't read: save it as a PDF and "
+    "upload that. If Tesseract is installed with the worker (on Debian: apt-get install tesseract-ocr), the PDF's text "
+    "is recognised."
+)
+"""For documents other than PDFs."""
+
+
 class IngestCode(StrEnum):
     """The codes, as they are stored with a failed version and shown to clients."""
 

@@ -16,8 +16,8 @@ from citewire_retriever.ingest.document import (
     SheetPosition,
     too_much_text,
 )
-from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, IngestCode, IngestError
-from citewire_retriever.ingest.kinds import HAS_XLS
+from citewire_retriever.ingest.errors import HOW_TO_HAVE_IT, ONLY_IMAGES, IngestCode, IngestError
+from citewire_retriever.ingest.kinds import HAS_XLS, PACKAGES
 from citewire_retriever.ingest.parsers.nesting import Inside
 
 _BYTES_PER_CHAR = 4
@@ -91,7 +91,7 @@ def _parse(  # shared by `parse` and the files within a file
     detected = detect(data[:HEAD_BYTES], file_name, media_type)
     document = _READERS[detected.format](_File(data, file_name, detected, limits, inside, position, told))
     if not document.blocks and not (document.following or (position and position.offset)):
-        raise _nothing_in_it()
+        raise _nothing_read(data, document.format)
     return document
 
 
@@ -101,6 +101,19 @@ def preload() -> None:
     for name, data in samples.FILES.items():
         if name != samples.XLS or HAS_XLS:
             parse(data, name)
+
+
+def _nothing_read(data: bytes | mmap, format: Format) -> IngestError:
+    """The error for a file of a format that may contain images, without text."""
+    if format is Format.RTF:
+        has_images = data.find(b"\\pict") >= 0
+    elif format in PACKAGES:
+        from citewire_retriever.ingest.parsers.package import has_images as package_has_images
+
+        has_images = package_has_images(data)
+    else:
+        has_images = False
+    return IngestError(IngestCode.NO_TEXT, ONLY_IMAGES) if has_images else _nothing_in_it()
 
 
 def _nothing_in_it() -> IngestError:

@@ -74,13 +74,19 @@ def parse_odp(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a presentation: each slide under its title, its notes last. Raises as `parse_odt`."""
     package = open_document(data, "OpenDocument presentation")
     reader = _Reader(limits)
+    has_text = False
     slides = (element for _, element in package.elements(_CONTENT, frozenset({"page"})))
     for number, slide in enumerate(slides, 1):
         reader.place = Place(slide=number)
         title = next((each for each in slide.iter("{*}frame") if attribute(each, "class") == "title"), None)
-        reader.heading((cell_text(title) if title is not None else "") or f"Slide {number}", 1)
+        label = cell_text(title) if title is not None else ""
+        has_text = has_text or bool(label)
+        reader.heading(label or f"Slide {number}", 1)
         for part in _parts_of(slide, title):
             reader.read(part)
+    # Without any text, "Slide 1" isn't worth finding.
+    if not has_text and all(each.kind is BlockKind.HEADING for each in reader.builder.blocks):
+        reader = _Reader(limits)
     return _document(package, reader, "presentation")
 
 

@@ -24,6 +24,9 @@ _FREE: Final = 16 * 1024 * 1024
 _MOST_RATIO: Final = 200  # Office's own XML shrinks to a tenth or a thirtieth, a bomb to a thousandth
 ENCRYPTED: Final = 0x1
 """The flag bit of an encrypted member."""
+_IMAGES: Final = (
+    ".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".bmp", ".webp", ".svg", ".emf", ".wmf", ".jxr", ".wdp"
+)  # fmt: skip
 _MOST_LISTED: Final = 4 * 1024 * 1024
 """Bounds a package's list of members: zipfile reads it whole, and each becomes an object of ten times its size."""
 
@@ -178,6 +181,12 @@ def open_zip(data: bytes | mmap) -> ZipFile:
 def bytes_file(data: bytes | mmap) -> IO[bytes]:
     """Bytes, or a map of a file, as a file; nothing is copied."""
     return io.BufferedReader(_Bytes(data))
+
+
+def has_images(data: bytes | mmap) -> bool:
+    """Whether a package contains images, apart from a preview of itself. Raises as `open_zip`."""
+    names = (name.lower() for name in open_zip(data).namelist())
+    return any(name.endswith(_IMAGES) and "thumbnail" not in name for name in names)
 
 
 def inflates_too_much(member: ZipInfo) -> bool:

@@ -49,7 +49,10 @@ def parse_pptx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
             reader.read(number, part)
     # PowerPoint titles an unnamed presentation "PowerPoint Presentation".
     title = reader.first_title or package.title()
-    return ParsedDocument(Format.SLIDES, MEDIA_TYPE, reader.builder.text(), tuple(reader.builder.blocks), title=title)
+    # Without any text, "Slide 1" isn't worth finding.
+    has_text = bool(reader.first_title) or any(each.kind is not BlockKind.HEADING for each in reader.builder.blocks)
+    text, blocks = (reader.builder.text(), tuple(reader.builder.blocks)) if has_text else ("", ())
+    return ParsedDocument(Format.SLIDES, MEDIA_TYPE, text, blocks, title=title)
 
 
 class _Reader:
