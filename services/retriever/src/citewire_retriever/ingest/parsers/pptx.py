@@ -10,11 +10,10 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.parsers.charts import add_chart
-from citewire_retriever.ingest.parsers.formulas import FORMULAS, formula_text
+from citewire_retriever.ingest.parsers.drawings import paragraph_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, walk
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
-from citewire_retriever.ingest.parsers.symbols import in_font, is_symbol_font
 from citewire_retriever.ingest.parsers.tables import Cell, add_rows, mark_header
 
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -69,7 +68,7 @@ class _Reader:
         self._relations = self._package.relations(part)
         shapes = _shapes(self._package.tree(part))
         # The title may be anywhere among the shapes, but is always their heading.
-        titles = (one_line(_text(shape)) for shape in shapes if _role(shape) in _TITLES)
+        titles = (one_line(paragraph_text(shape)) for shape in shapes if _role(shape) in _TITLES)
         title = next((title for title in titles if title), "")
         self.first_title = self.first_title or title or None
         self._heading(title or f"Slide {number}")
@@ -79,7 +78,7 @@ class _Reader:
         relations = list(self._relations.values())
         for target in (target for kind, target in relations if kind == "diagramData" and target in self._package):
             for _, each in self._package.elements(target, frozenset({"p"})):
-                self._write(one_line(_text(each)))
+                self._write(one_line(paragraph_text(each)))
         for target in (target for kind, target in relations if kind == "notesSlide" and target in self._package):
             for shape in _shapes(self._package.tree(target)):
                 if _role(shape) not in _LEFT_OUT:
@@ -104,7 +103,7 @@ class _Reader:
             return
         count = 0
         for paragraph in shape.iter("{*}p"):
-            text = _text(paragraph).strip()
+            text = paragraph_text(paragraph).strip()
             bullet = _bullet(paragraph)
             count = count + 1 if bullet == "buAutoNum" else 0
             sign = f"{count}. " if count else "- " if bullet == "buChar" else ""
@@ -135,41 +134,6 @@ def _role(shape: Element) -> str:
     return "" if placeholder is None else attribute(placeholder, "type", "body")
 
 
-def _text(element: Element) -> str:
-    pieces: list[str] = []
-    events = walk(element)
-    for event, each in events:
-        if event == "end":
-            continue
-        tag = local(each.tag)
-        if tag in FORMULAS:
-            pieces.append(formula_text(each, _own_text))
-        else:
-            pieces.append("\n" if tag == "p" else _own_text(each))
-        if tag in FORMULAS | {"Fallback"}:
-            events.skip_subtree()
-    return "".join(pieces)
-
-
-def _own_text(element: Element) -> str:
-    """The text of an element within a run."""
-    tag = local(element.tag)
-    return _shown(element) if tag == "t" else "\n" if tag == "br" else ""
-
-
-def _shown(element: Element) -> str:
-    """A run's text, with the characters of symbol fonts. An arrow typed as ``-->`` is a letter in the symbols' font."""
-    text = element.text or ""
-    around = element.getparent()
-    properties = next((each for each in around if local(each.tag) == "rPr"), None) if around is not None else None
-    for each in properties if properties is not None else ():
-        name = local(each.tag)
-        if name in {"latin", "sym"} and is_symbol_font(attribute(each, "typeface")):
-            only_private = name == "sym" and (len(text.strip()) > 1 or text.isascii())
-            return in_font(attribute(each, "typeface"), text, only_private=only_private)
-    return text
-
-
 def _bullet(paragraph: Element) -> str:
     properties = next((each for each in paragraph if local(each.tag) == "pPr"), None)
     if properties is None:
@@ -189,7 +153,7 @@ def _grid(table: Element) -> list[list[Cell]]:
             elif attribute(element, "vMerge") in _TRUE and len(cells) < len(above):
                 cells.append(above[len(cells)])
             else:
-                cells.append(Cell(one_line(_text(element)), head=False))
+                cells.append(Cell(one_line(paragraph_text(element)), head=False))
             if len(cells) >= _MOST_COLUMNS:
                 break
         if cells:

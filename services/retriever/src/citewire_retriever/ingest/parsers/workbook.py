@@ -1,7 +1,7 @@
 """Rows of a workbook's sheets as text, common to all spreadsheet formats."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, Literal, Protocol
@@ -10,6 +10,7 @@ from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.cells import column_name
 from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
+from citewire_retriever.ingest.parsers.drawings import TextBox
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, YEAR, one_line
 
 MOST_COLUMNS: Final = 16_384
@@ -64,6 +65,8 @@ class Sheet:
     """Rows that aren't empty, in order; one with only formulas without values has no cells."""
     is_cut: bool = False
     """Whether not everything in the file was read."""
+    boxes: Iterable[TextBox] = ()
+    """Texts in drawings, read on demand after the rows."""
 
 
 class RowSink(Protocol):
@@ -82,18 +85,28 @@ class RowSink(Protocol):
 
 
 def add_sheet(builder: TextBuilder, sheet: Sheet) -> None:
-    """Adds a sheet: its name as a heading, and a block for each row that isn't empty."""
+    """Adds a sheet: its name as a heading, and a block for each row that isn't empty and for each text box."""
     name = one_line(sheet.name)[:_MOST_SHEET_NAME]
     rows = (row for row in sheet.rows if row.cells)
+    boxes = iter(sheet.boxes)
     first = next(rows, None)
     if first is None:
-        return
+        box = next(boxes, None)
+        if box is None:
+            return
+        boxes = chain([box], boxes)
     label = (f"{name} (hidden)" if sheet.hidden else name)[:LABEL_LIMIT] or "Sheet"
     start, end = builder.write(label)
     builder.add(Block(BlockKind.HEADING, start, end, level=1, label=label, place=Place(sheet=name)))
-    writer = _Writer(builder, name)
-    cut_tables(chain([first], rows), writer)
-    writer.finish()
+    if first is not None:
+        writer = _Writer(builder, name)
+        cut_tables(chain([first], rows), writer)
+        writer.finish()
+    for box in boxes:
+        place = Place(sheet=name)
+        if 0 < box.column <= MOST_COLUMNS and box.row:
+            place.row, place.cell_range = box.row, f"{column_name(box.column)}{box.row}"
+        builder.add(Block(BlockKind.PARAGRAPH, *builder.write(box.text), place=place))
 
 
 def cut_tables(rows: Iterator[Row], sink: RowSink) -> None:

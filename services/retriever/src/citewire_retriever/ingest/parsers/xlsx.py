@@ -14,6 +14,7 @@ from citewire_retriever.ingest.cells import column_number
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, number_kind, show, to_moment
+from citewire_retriever.ingest.parsers.drawings import TextBox, text_boxes
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.package import Package, attribute, local, relation_id
 from citewire_retriever.ingest.parsers.workbook import MOST_COLUMNS, Merge, Row, Sheet, Typed, add_sheet, merged
@@ -31,8 +32,8 @@ _TRUE: Final = frozenset({"1", "true"})
 def parse_xlsx(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a workbook.
 
-    Formulas have their stored values. A cell merged with those below it is repeated in each row. Hidden sheets are
-    read, and their headings say so.
+    Formulas have their stored values; texts in drawings follow the sheet's rows. A cell merged with those below it is
+    repeated in each row. Hidden sheets are read, and their headings say so.
 
     Raises:
         IngestError: CORRUPT, PASSWORD_REQUIRED, TOO_LARGE.
@@ -62,7 +63,8 @@ def xlsx_sheets(package: Package, limits: ParseLimits) -> Iterator[Sheet]:
             hidden = attribute(each, "state", "visible") != "visible"
             merges = reader.merges(part)
             rows = merged(reader.rows(part), merges)
-            yield Sheet(attribute(each, "name"), hidden, rows, is_cut=len(merges) >= _MOST_MERGES)
+            is_cut = len(merges) >= _MOST_MERGES
+            yield Sheet(attribute(each, "name"), hidden, rows, is_cut, reader.boxes(part))
 
 
 class _Reader:
@@ -94,6 +96,12 @@ class _Reader:
                     typed[column] = value
             if cells or typed:
                 yield Row(number, cells, {}, typed)
+
+    def boxes(self, part: str) -> Iterator[TextBox]:
+        """The texts in a sheet's drawing."""
+        drawing = self._package.related(part, "drawing")
+        if drawing is not None:
+            yield from text_boxes(self._package, drawing)
 
     def merges(self, part: str) -> list[Merge]:
         """Merged cells; they come after the rows, so the sheet is inflated just for them."""
