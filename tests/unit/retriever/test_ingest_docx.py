@@ -163,3 +163,28 @@ def test_entities_are_neither_expanded_nor_fetched() -> None:
     with pytest.raises(IngestError) as caught:
         parse(package({"word/document.xml": text}), "a.docx")
     assert caught.value.code in {IngestCode.CORRUPT, IngestCode.EMPTY}
+
+
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        ('<w:checkBox><w:sizeAuto/><w:default w:val="0"/><w:checked/></w:checkBox>', "☒"),
+        ('<w:checkBox><w:default w:val="1"/><w:checked w:val="0"/></w:checkBox>', "☐"),
+        ('<w:checkBox><w:default w:val="1"/></w:checkBox>', "☒"),
+        ("<w:checkBox/>", "☐"),
+        (
+            '<w:ddList><w:result w:val="1"/><w:listEntry w:val="weekly"/><w:listEntry w:val="monthly"/></w:ddList>',
+            "monthly",
+        ),
+        ('<w:ddList><w:listEntry w:val="weekly"/></w:ddList>', "weekly"),
+        ('<w:ddList><w:result w:val="7"/><w:listEntry w:val="weekly"/></w:ddList>', ""),
+        ('<w:textInput><w:default w:val="…"/></w:textInput>', ""),
+    ],
+)
+def test_a_form_shows_its_boxes_and_choices(field: str, shown: str) -> None:
+    body = (
+        '<w:p><w:r><w:t>Paid:</w:t></w:r><w:r><w:fldChar w:fldCharType="begin">'
+        f"<w:ffData>{field}</w:ffData></w:fldChar></w:r>"
+        '<w:r><w:instrText>FORM</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>'
+    )
+    assert texts(read(docx(body))) == [f"Paid:{shown}"]

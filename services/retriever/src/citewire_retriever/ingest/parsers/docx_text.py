@@ -37,6 +37,8 @@ class Paragraph:
             return in_font(_font(element), element.text or "")
         if tag == "sym":
             return _symbol(attribute(element, "font"), attribute(element, "char"))
+        if tag == "fldChar":
+            return _form_field(find(element, "ffData"))
         if tag in _SIGNS and attribute(element, "type") != "page":
             return _SIGNS[tag]
         if tag == "chart":
@@ -92,6 +94,18 @@ def _font(text: Element) -> str:
     """The font of a run's text, if it is set in the run."""
     fonts = find(find(text.getparent(), "rPr"), "rFonts")
     return attribute(fonts, "ascii") or attribute(fonts, "hAnsi") if fonts is not None else ""
+
+
+def _form_field(data: Element | None) -> str:
+    """What a form field shows that isn't in its text: a box, ticked or not, or the chosen entry of a list."""
+    box, entries = find(data, "checkBox"), find(data, "ddList")
+    if box is not None:
+        checked = find(box, "checked")
+        state = value(checked, "1") if checked is not None else value(find(box, "default"), "0")
+        return "☐" if state in _OFF else "☒"
+    chosen = value(find(entries, "result")) or value(find(entries, "default"), "0")
+    names = [value(each) for each in children(entries) if local(each.tag) == "listEntry"]
+    return names[int(chosen)] if chosen in map(str, range(len(names))) else ""
 
 
 def _symbol(font: str, code: str) -> str:
