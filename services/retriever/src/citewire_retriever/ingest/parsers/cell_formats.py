@@ -158,11 +158,27 @@ def _show_number(value: float, tokens: Sequence[Token]) -> str:
     if "?/" in signs or "#/" in signs:
         return _show_fraction(value, signs)
     if any(kind == "power" for kind, _ in tokens):
-        power_at = next(index for index, (kind, _) in enumerate(tokens) if kind == "power")
-        before = "".join(text for kind, text in tokens[:power_at] if kind == "sign")
-        mantissa, _, power = f"{Decimal(repr(value)):.{len(before.partition('.')[2])}E}".partition("E")
-        return f"{mantissa}E{power[0]}{int(power[1:]):02}"
+        return _show_power(value, tokens)
     return _show_plain(value, tokens, signs)
+
+
+def _show_power(value: float, tokens: Sequence[Token]) -> str:
+    """A power of ten; with several places before the point, one that is divisible by their number (``12.3E+3``)."""
+    power_at = next(index for index, (kind, _) in enumerate(tokens) if kind == "power")
+    before, after = (
+        "".join(text for kind, text in part if kind == "sign") for part in (tokens[:power_at], tokens[power_at + 1 :])
+    )
+    whole, _, decimals = before.partition(".")
+    places, least = max(sum(map(whole.count, "0#?")), 1), after.count("0")
+    number = Decimal(repr(value))
+    step = Decimal(1).scaleb(-sum(map(decimals.count, "0#?")))
+    power = number.adjusted() // places * places if number else 0
+    mantissa = number.scaleb(-power, _EXACT).quantize(step, ROUND_HALF_UP, _EXACT)
+    if mantissa and mantissa.adjusted() >= places:  # rounded up
+        power += places
+        mantissa = number.scaleb(-power, _EXACT).quantize(step, ROUND_HALF_UP, _EXACT)
+    sign = "-" if power < 0 else "+" if tokens[power_at][1].endswith("+") else ""
+    return f"{mantissa:f}E{sign}{abs(power):0{least}}"
 
 
 def _show_plain(value: float, tokens: Sequence[Token], signs: str) -> str:
