@@ -55,6 +55,12 @@ def test_html_and_old_code_pages(tmp_path: Path) -> None:
     assert by_part(document)[""][1:] == ["Größe"]
 
 
+def test_a_receiver_without_properties_is_left_out(tmp_path: Path) -> None:
+    storage = dict(message("S", "T", {})) | {"__recip_version1.0_#0000000A": {}}
+    document = parse_bytes(tmp_path, "a.msg", compound_file(storage))
+    assert "To: Ann <ann@b.example>\nCc: Bob Groß <bob@b.example>" in document.text
+
+
 def test_exchange_addresses_are_left_out(tmp_path: Path) -> None:
     storage = dict(message("S", "T", {})) | text(0x5D01, "") | text(0x0C1F, "/O=A/OU=B/CN=J")
     assert parse_bytes(tmp_path, "a.msg", compound_file(storage)).text.startswith("From: Jürgen\n")

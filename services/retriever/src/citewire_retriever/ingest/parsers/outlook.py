@@ -128,8 +128,9 @@ class _Reader:
         return sorted(str(kid.name) for kid in node.kids if str(kid.name).startswith(start))
 
     def _values(self, path: list[str], header: int) -> dict[int, int]:
-        """The properties of fixed length, by number, as unsigned integers."""
-        data = self._open([*path, _PROPERTIES])[header:]
+        """The properties of fixed length, by number, as unsigned integers; a receiver may have none."""
+        stream = [*path, _PROPERTIES]
+        data = self._open(stream)[header:] if not path or self.file.exists(stream) else b""
         rows = iter_unpack("<HHIQ", data[: len(data) // 16 * 16])
         lengths = {_INTEGER: 0xFFFF_FFFF, _TIME: 2**64 - 1}
         return {number: value & lengths[kind] for kind, number, _, value in rows if kind in lengths}
