@@ -85,6 +85,14 @@ def test_a_table_without_rows_keeps_its_header(tmp_path: Path) -> None:
     assert words("\n".join(texts(document))) >= {"Name", "Price"}
 
 
+def test_names_of_columns_without_values_are_kept(tmp_path: Path) -> None:
+    text = "Form:\n\n| Applicant | Approved by | Date |\n|---|---|---|\n| Ann | | Monday |\n| Bob | | |\n"
+    document = parse_bytes(tmp_path, "a.md", text)
+    assert [(block.place.start_line, each) for block, each in zip(document.blocks, texts(document), strict=True)] == [
+        (1, "Form:"), (3, "Approved by"), (5, "Applicant: Ann\nDate: Monday"), (6, "Applicant: Bob")
+    ]  # fmt: skip
+
+
 def test_headings_in_quotes_and_lists_open_no_section(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.md", "# A\n\n> # quoted\n\n- # listed\n")
     assert [b.label for b in document.blocks if b.kind is BlockKind.HEADING] == ["A"]

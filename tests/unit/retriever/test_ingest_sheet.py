@@ -88,6 +88,21 @@ def test_a_table_of_only_a_header_is_a_row(tmp_path: Path) -> None:
     assert rows(parse_bytes(tmp_path, "a.csv", "Name,Price\n")) == [(1, "Name\nPrice")]
 
 
+def test_names_of_columns_without_values_are_kept(tmp_path: Path) -> None:
+    long = "Which of these do you agree with? " * 7
+    data = f"Applicant,Approved by,Date,{long}\nAnn,,Monday,1\nBob,,,2\n"
+    assert rows(parse_bytes(tmp_path, "a.csv", data)) == [
+        (1, f"Approved by\n{long.strip()}"),
+        (2, f"Applicant: Ann\nDate: Monday\n{long[:200]}: 1"),
+        (3, f"Applicant: Bob\n{long[:200]}: 2"),
+    ]
+
+
+def test_rows_do_not_wait_for_long_to_repeat_a_name(tmp_path: Path) -> None:
+    data = "Name,Note\n" + "Ann,\n" * 50 + "Bob,late\n"
+    assert rows(parse_bytes(tmp_path, "a.csv", data))[0] == (1, "Note")
+
+
 def test_utf16_from_a_spreadsheet(tmp_path: Path) -> None:
     assert rows(parse_bytes(tmp_path, "a.csv", "Größe\tFarbe\r\n3\trot\r\n".encode("utf-16"))) == [
         (2, "Größe: 3\nFarbe: rot")
@@ -155,8 +170,23 @@ def in_parts(data: bytes, media_type: str = "text/csv") -> list[tuple[int | None
         "größer,次\n" * 30,
         "\n" * 30 + "only,a header\n",
         _LONG + "\n" * 30,
+        _LONG.replace("amount", "amount,total").replace(".5\n", ".5,\n"),
     ],
-    ids=["plain", "bom", "mac", "hint", "lines", "open quote", "blank", "title", "numbers", "unicode", "header", "end"],
+    ids=[
+        "plain",
+        "bom",
+        "mac",
+        "hint",
+        "lines",
+        "open quote",
+        "blank",
+        "title",
+        "numbers",
+        "unicode",
+        "header",
+        "end",
+        "no value",
+    ],
 )
 @pytest.mark.parametrize("most", [1, 7])
 def test_a_long_table_in_parts_is_the_same_as_in_one(text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:

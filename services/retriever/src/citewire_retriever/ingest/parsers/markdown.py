@@ -17,7 +17,7 @@ from citewire_retriever.ingest.document import (
     ParseLimits,
     check_blocks,
 )
-from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs, unrepeated
 from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
 from citewire_retriever.ingest.parsers.tables import Cell, Grid
 
@@ -120,7 +120,7 @@ class _Reader:
         self._add(replace(whole, children=tuple(items)))
 
     def _table(self, tokens: list[Token], first_line: int) -> None:
-        """A table's rows as pairs; a table without body keeps its header as a paragraph."""
+        """A table's rows as pairs, below the names that none of them repeats."""
         rows: list[tuple[tuple[int, int], list[str]]] = []
         for token in tokens:
             if token.type == "tr_open" and token.map is not None:
@@ -132,15 +132,16 @@ class _Reader:
         if self.keep_tables:
             self.tables.append(rows)
         head_span, header = rows[0]
-        if len(rows) == 1:
-            self._add(lined_block(BlockKind.PARAGRAPH, *head_span, self.lines))
-        else:
-            self.heads.append((head_span[0], rows[1][0][0]))
-        for span, cells in rows[1:]:
+        below = rows[1:]
+        self.heads.append((head_span[0], below[0][0][0] if below else head_span[1]))
+        self._row(head_span, " | ".join(unrepeated(header, (cells for _, cells in below))))
+        for span, cells in below:
+            self._row(span, pairs(header, cells))
+
+    def _row(self, span: tuple[int, int], text: str) -> None:
+        if text:
             line = self.lines.line_of(span[0])
-            text = pairs(header, cells)
-            if text:
-                self._add(Block(BlockKind.ROW, *span, place=Place(start_line=line, end_line=line), text=text))
+            self._add(Block(BlockKind.ROW, *span, place=Place(start_line=line, end_line=line), text=text))
 
     def cell(self, content: str, *, head: bool) -> Cell:
         """A cell without its markup, on one line; HTML is kept, so such a cell isn't a number."""

@@ -1,6 +1,7 @@
 """Table rows as text."""
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 LABEL_LIMIT = 200
@@ -34,3 +35,14 @@ def pairs(header: list[str], cells: list[str]) -> str:
         name = header[index] if index < len(header) and header[index] else f"column {index + 1}"
         lines.append(f"{name[:LABEL_LIMIT]}: {value}")
     return "\n".join(lines)
+
+
+def unrepeated(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The column names that no row repeats in full: those above no value, and those too long for that."""
+    left = {name for name in header if name}
+    for cells in rows:
+        if not left:
+            break
+        named = zip(header, cells, strict=False)
+        left -= {name for name, cell in named if cell and not cell.isspace() and len(name) <= LABEL_LIMIT}
+    return [name for name in header if name in left]

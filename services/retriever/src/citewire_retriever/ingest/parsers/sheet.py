@@ -23,7 +23,7 @@ from citewire_retriever.ingest.document import (
     TextBuilder,
 )
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs
+from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs, unrepeated
 
 _DELIMITERS = "\t;|,"
 _RARE_DELIMITERS = "^~"
@@ -37,6 +37,8 @@ _HEAD_BYTES: Final = 4 * _SNIFF_CHARS
 _EXCEL_HINT = re.compile(r"sep=([^\n])\n", re.I)
 _PART_ROWS: Final = 20_000
 _PART_BYTES: Final = 2 * 1024 * 1024
+_LOOKED_AT: Final = 50
+"""Rows below the column names, at most, that may repeat them."""
 
 # A cell may be as long as the whole text, which has its own limit, rather than the module's 128 KiB.
 csv.field_size_limit(2**31 - 1)
@@ -91,11 +93,13 @@ def parse_long_sheet(
     lines = _FileLines(data, position.offset)
     records = _records(lines, position)
     last = position.offset + _PART_BYTES
-    part = _until(records, lambda count: lines.at_end and (count >= _PART_ROWS or lines.offset >= last))
+    part = _until(
+        records,
+        lambda count: lines.at_end and (lines.offset >= last or (count >= _PART_ROWS and not reader.is_waiting)),
+    )
     reader.read(builder, part)
+    reader.finish(builder)
     following = reader.position(lines.offset) if lines.offset < len(data) else None
-    if following is None:
-        reader.finish(builder)
     return ParsedDocument(Format.SHEET, media_type, builder.text(), tuple(builder.blocks), following=following)
 
 
@@ -139,15 +143,26 @@ def _header(cells: list[str], width: int) -> list[str] | None:
 
 
 class _Reader:
-    """Turns records into blocks; keeps the header, once found, and the row number."""
+    """Turns records into blocks; keeps the header, once found, and the row number.
+
+    Names that none of the next rows repeats are a row of their own, as in a form that isn't filled in.
+    """
 
     def __init__(self, start: SheetPosition, width: int) -> None:
         self._start = start
         self._width = width
         self._row = start.row
         self._names = start.names
-        self._waiting: tuple[int, list[str]] | None = None
-        """The header, kept until a row follows it."""
+        self._unrepeated: list[str] = []
+        """Names that no row has repeated yet."""
+        self._header_row = 0
+        self._waiting: list[tuple[int, list[str]]] = []
+        """Rows below the header, until it is known which names they repeat."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether rows wait until it is known which names the next ones repeat."""
+        return bool(self._unrepeated)
 
     def read(self, builder: TextBuilder, records: Iterable[list[str]]) -> None:
         """Adds records as rows."""
@@ -157,10 +172,14 @@ class _Reader:
                 self._add(builder, cells)
 
     def finish(self, builder: TextBuilder) -> None:
-        """Adds the header as a row if it was the last one."""
-        if self._waiting is not None:
-            row, names = self._waiting
-            _add(builder, row, "\n".join(name for name in names if name))
+        """Adds the names that no row repeats, and the rows that wait."""
+        names = list(self._names or ())
+        if self._unrepeated:
+            _add(builder, self._header_row, "\n".join(self._unrepeated))
+        for row, cells in self._waiting:
+            _add(builder, row, pairs(names, cells))
+        self._unrepeated = []
+        self._waiting = []
 
     def position(self, offset: int) -> SheetPosition:
         """Where reading continues."""
@@ -168,15 +187,19 @@ class _Reader:
 
     def _add(self, builder: TextBuilder, cells: list[str]) -> None:
         if self._names is not None:
-            self._waiting = None
-            _add(builder, self._row, pairs(list(self._names), cells))
+            self._waiting.append((self._row, cells))
+            if self._unrepeated:
+                left = set(unrepeated(self._names, [cells]))
+                self._unrepeated = [name for name in self._unrepeated if name in left]
+            if not self._unrepeated or len(self._waiting) == _LOOKED_AT:
+                self.finish(builder)
             return
         names = _header(cells, self._width)
         if names is None:
             _add(builder, self._row, "\n".join(cell.strip() for cell in cells if cell.strip()))
             return
         if names:
-            self._waiting = self._row, names
+            self._unrepeated, self._header_row = unrepeated(names, []), self._row
         else:
             _add(builder, self._row, pairs([], [one_line(cell) for cell in cells]))
         self._names = tuple(names)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.document import Block, BlockKind, TextBuilder
-from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, pairs
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, pairs, unrepeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def table_rows(grid: list[list[Cell]]) -> list[TableRow]:
     above = [_row(number, header, cells) for number, cells in enumerate(grid[:first], start=1)]
     below = grid[first + depth :]
     rows = [_row(number, header, cells) for number, cells in enumerate(below, start=first + depth + 1)]
-    names = TableRow(" | ".join(_unrepeated(header, below)), wide=False, number=first + 1)
+    texts = ([cell.text for cell in cells] for cells in below if not is_wide(cells))
+    names = TableRow(" | ".join(dict.fromkeys(unrepeated(header, texts))), wide=False, number=first + 1)
     return [row for row in [*above, names, *rows] if row.text]
 
 
@@ -104,13 +105,6 @@ def is_wide(cells: list[Cell]) -> bool:
 
 def _is_value(cell: Cell) -> bool:
     return len(cell.text) > LABEL_LIMIT or NUMBER.fullmatch(cell.text) is not None
-
-
-def _unrepeated(header: list[str], rows: list[list[Cell]]) -> list[str]:
-    """The names that no row repeats in full."""
-    filled = {index for cells in rows if not is_wide(cells) for index, cell in enumerate(cells) if cell.text}
-    repeated = {header[index] for index in filled if index < len(header) and len(header[index]) <= LABEL_LIMIT}
-    return [name for name in dict.fromkeys(header) if name and name not in repeated]
 
 
 def _row(number: int, header: list[str], cells: list[Cell]) -> TableRow:
