@@ -108,6 +108,17 @@ def test_texts_without_an_encoding_or_with_a_wrong_one(tmp_path: Path) -> None:
     assert parse_bytes(tmp_path, "a.eml", head + b"koi8-r\n\n" + koi8).text.endswith("Это было вчера")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["a.eml", "a.txt"])
+def test_a_mail_that_an_editor_saved_in_another_encoding(tmp_path: Path, encoding: str, name: str) -> None:
+    head = "From: a@b.example\nSubject: grüße\nMIME-Version: 1.0\nContent-Type: text/plain; charset=iso-8859-2\n"
+    for transfer, body in [("8bit", "Größe “5 €”, ą"), ("quoted-printable", "=B1")]:
+        data = f"{head}Content-Transfer-Encoding: {transfer}\n\n{body}".encode(encoding)
+        document = parse_bytes(tmp_path, name, data)
+        assert document.title == "grüße"
+        assert document.text.splitlines()[3:] == [body.replace("=B1", "ą")]
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

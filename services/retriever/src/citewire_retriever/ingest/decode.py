@@ -64,6 +64,16 @@ def decode(data: bytes, *, what: str = "file") -> str:
     return clean(text)
 
 
+def in_utf8(data: bytes) -> bytes | None:
+    """A text file's bytes in UTF-8, without a byte order mark; None if it has none and isn't UTF-16 either."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            is_wide = encoding != "utf-8-sig"
+            return data.decode(encoding, "replace").encode() if is_wide else data.removeprefix(mark)
+    wide = _utf16_without_mark(data)
+    return data.decode(wide, "replace").encode() if wide is not None else None
+
+
 def is_utf8(data: bytes | mmap) -> bool:
     """Whether a text file is certainly UTF-8 according to `decode`, without having all of it in memory."""
     head = data[:_SAMPLE]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from struct import Struct
 
+from citewire_retriever.ingest.decode import in_utf8
 from citewire_retriever.ingest.document import Format
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.kinds import (
@@ -105,14 +106,14 @@ _DESCRIPTORS = ((12, 4), (16, 4), (20, 8), (24, 8))
 """Lengths of what may follow a member, and of the two sizes at its end."""
 _STATED = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]{1,99}?)(?=PK|[^a-z0-9.+-])", re.S)
 """The media type at the beginning of OpenDocument files and EPUBs."""
-_CARDS = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
+_CARDS = re.compile(rb"\s{0,100}BEGIN:(VCARD|VCALENDAR)\s", re.I)
 _MAILBOX = re.compile(rb"From \S{1,300} [^\r\n]{0,40}\d\d:\d\d[^\r\n]{0,40}\r?\n[A-Za-z][\w-]{0,60}:")
 _HEADER = re.compile(rb"([A-Za-z][\w-]{0,60}):\s*([^\r\n]{0,60})")
 _MOST_HEADERS = 16_384
 _MAIL_HEADERS = frozenset({b"received", b"message-id", b"mime-version"})
-_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}<\?xml\s")
+_XML = re.compile(rb"\s{0,100}<\?xml\s")
 _HTML_START = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
+    rb"\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
 )
 
@@ -152,7 +153,8 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     if package is not None:
         return _detected(package)
     _refuse_binary(head)
-    cards = _CARDS.match(head)
+    text = in_utf8(head) or head
+    cards = _CARDS.match(text)
     if cards is not None:
         return _detected(CONTACTS if cards[1].lower() == b"vcard" else CALENDAR)
     if _MAILBOX.match(head):
@@ -161,7 +163,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
         raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
     if suffix == ".rtf":
         raise IngestError(IngestCode.CORRUPT, "The file is named .rtf but isn't RTF.")
-    message = _message(head)
+    message = _message(text)
     if suffix in OUTLOOK.suffixes:
         if message is not None:
             return _detected(message)
@@ -171,19 +173,19 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
     refuse_noise(head, is_named=by_name is not None or language is not None)
     if language is not None:
         return _code(language)
-    if (by_name is None or by_name.may_be_html) and _HTML_START.match(head):
+    if (by_name is None or by_name.may_be_html) and _HTML_START.match(text):
         return _detected(HTML)
-    if by_name is TEXT and message is not None and b"mime-version" in head[:_MOST_HEADERS].lower():
+    if by_name is TEXT and message is not None and b"mime-version" in text[:_MOST_HEADERS].lower():
         return _detected(message)  # whose parts may be encoded
     if by_name is not None:
         return _detected(by_name)
-    if suffix in XLS.suffixes and b"\t" in head.partition(b"\n")[0]:
+    if suffix in XLS.suffixes and b"\t" in text.partition(b"\n")[0]:
         return _detected(BY_SUFFIX[".tsv"])  # many programs name these like workbooks
-    if _XML.match(head):
+    if _XML.match(text):
         return _detected(BY_SUFFIX[".xml"])
     if message is not None:
         return _detected(message)
-    return _by_media_type(head, media_type.partition(";")[0].strip().lower())
+    return _by_media_type(text, media_type.partition(";")[0].strip().lower())
 
 
 def _package(head: bytes, suffix: str, media_type: str) -> Kind | None:

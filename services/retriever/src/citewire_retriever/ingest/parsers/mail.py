@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest.decode import clean, decode, decode_as
+from citewire_retriever.ingest.decode import clean, decode, decode_as, in_utf8
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, TextBuilder
 from citewire_retriever.ingest.encodings import codec_of
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -62,8 +62,13 @@ class _BoundedPolicy(EmailPolicy):
         return name, _ENCODED.sub(lambda match: f"=?{codec_of(match[1]) or match[1]}?", value)
 
 
+class _InUtf8(_BoundedPolicy):
+    """Also reads texts without a transfer encoding as UTF-8, whatever they declare."""
+
+
 POLICY: Final = _BoundedPolicy()
 """The policy for reading any message's headers."""
+_ENCODINGS: Final = frozenset({"base64", "quoted-printable"})
 
 
 @dataclass(slots=True)
@@ -98,9 +103,15 @@ def parse_mail(data: bytes | mmap, inside: Inside) -> ParsedDocument:
 
 
 def read_message(data: bytes | mmap) -> EmailMessage:
-    """A file as a message. Raises IngestError: CORRUPT if it isn't one."""
+    """A file as a message. Raises IngestError: CORRUPT if it isn't one.
+
+    A byte order mark or UTF-16 means that an editor saved it, as a whole in another encoding than its texts declare.
+    """
+    raw = data[:]
+    saved = in_utf8(raw)
+    policy = POLICY if saved is None else _InUtf8()
     try:
-        message = cast("EmailMessage", message_from_bytes(data[:], policy=POLICY))
+        message = cast("EmailMessage", message_from_bytes(raw if saved is None else saved, policy=policy))
     except RecursionError:
         raise IngestError(IngestCode.CORRUPT, "The e-mail's parts are nested too deeply to be read.") from None
     if not any(name in message for name in _KNOWN):
@@ -306,7 +317,10 @@ def header_of(message: EmailMessage, name: str) -> str:
 
 
 def _decoded(part: EmailMessage, data: bytes) -> str:
+    is_saved = isinstance(part.policy, _InUtf8)
+    is_own = not is_saved or header_of(part, "Content-Transfer-Encoding").lower() in _ENCODINGS
+    encoding = (part.get_content_charset() or "") if is_own else "utf-8"
     try:
-        return decode_as(data, part.get_content_charset() or "") or decode(data, what="e-mail")
+        return decode_as(data, encoding) or decode(data, what="e-mail")
     except IngestError:
         return ""
