@@ -38,6 +38,7 @@ TEXTS = {
     "Sıradan bir Türkçe metindir. Ankara Türkiye'nin başkentidir.\n": "cp1254 iso8859-9",
     "Zażółć gęślą jaźń, wszyscy ludzie rodzą się wolni i równi.\n": "cp1250 iso8859-2",
     "Toto je běžný český text, který říká, že pokoj stojí třicet eur.\n": "cp1250 iso8859-2",
+    "Što je bilo juče, a život ide dalje.\n": "cp1250 iso8859-2",
     "Größe": "cp1252 utf-16-le",
     "Le café était fermé, à côté de l’hôtel.\n": "cp1252",
     "Það er ekki hægt að lesa þetta.\n": "cp1252",
@@ -48,6 +49,29 @@ TEXTS = {
 @pytest.mark.parametrize("times", [1, 40])
 def test_short_and_long_texts_of_many_scripts(text: str, encoding: str, times: int) -> None:
     assert decode((text * times).encode(encoding)) == text * times
+
+
+SIGNS = [
+    "It costs £825, or £ 2.50 a day.",
+    "costs ¥500",
+    "within ±5 %",
+    "¾ cup, or 1½",
+    "at most 10 µg",
+    "only 9¢",
+    "about 3 × 4",
+    "12 m³, 3 €/m²",
+    "It´s",
+]
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_signs_of_prices_and_measures_are_no_letters(text: str) -> None:
+    assert decode(text.encode("cp1252")) == text
+
+
+@pytest.mark.parametrize("text", ["Łukasz ma 3 koty, cena 5 zł", "mł. asp. Łoś był tu, oni są 2 razy", "Tu jest Łódź"])
+def test_letters_in_place_of_such_signs_are_kept(text: str) -> None:
+    assert decode(text.encode("cp1250")) == text
 
 
 def test_a_declared_encoding_counts_if_the_text_is_not_utf8() -> None:

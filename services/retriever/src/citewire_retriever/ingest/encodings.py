@@ -14,7 +14,12 @@ _WIDER: Final = {
     "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949",
 }  # fmt: skip
 """Encodings that programs mean by the name of a narrower one, as in the WHATWG's Encoding Standard."""
-_SIGNS: Final = frozenset("„“”‚‘’»«–—…€§°©®·•\u00a0¿¡ºª")
+_SIGNS: Final = frozenset("„“”‚‘’»«–—…€§°©®·•´\u00a0¿¡ºª")
+_MEASURES: Final = re.compile(
+    r"(?<![^\W\d])(?:[£¥±] ?(?=\d)|[¼½¾](?![^\W\d])|µ(?=[A-Za-z]{1,3}\b))|(?<=\d)¢(?!\w)|(?<=[\d ])[×÷](?=[\d ])"
+    r"|(?:(?<=[\d/]m)|(?<=[\d/] m)|(?<=[\d/][cdkm]m)|(?<=[\d/] [cdkm]m))[²³](?!\w)"
+)
+"""Matches signs of prices and measures, used as such: their bytes are letters in other encodings."""
 _LATIN: Final = (
     ("cp1252", "äöüßÄÖÜé"),
     ("cp1252", "àâæçéèêëîïôùûüÿœÀÂÇÉÈÊËÎÏÔÙÛ"),
@@ -32,6 +37,7 @@ _LATIN: Final = (
     ("iso8859-2", "áéíóöőúüűÁÉÍÓÖŐÚÜŰ"),
     ("cp1250", "ăâîşţĂÂÎŞŢ"),
     ("cp1250", "čćđšžČĆĐŠŽ"),
+    ("iso8859-2", "čćđšžČĆĐŠŽ"),
     ("cp1257", "ąčęėįšųūžĄČĘĖĮŠŲŪŽ"),
     ("cp1257", "āčēģīķļņšūžĀČĒĢĪĶĻŅŠŪŽ"),
     ("cp850", "äöüßÄÖÜé"),
@@ -119,7 +125,7 @@ def _script(char: str) -> int:
 
 def _known(sample: bytes, encoding: str, letters: str) -> float:
     """Share of the characters beyond ASCII that belong to a language."""
-    text = sample.decode(encoding, "replace")
+    text = _MEASURES.sub("€", sample.decode(encoding, "replace"))
     beyond = [char for char in text if not char.isascii()]
     return sum(char in letters or char in _SIGNS for char in beyond) / len(beyond)
 
