@@ -51,6 +51,21 @@ def test_short_and_long_texts_of_many_scripts(text: str, encoding: str, times: i
     assert decode((text * times).encode(encoding)) == text * times
 
 
+@pytest.mark.parametrize(
+    ("encoding", "titles"),
+    [
+        ("iso8859-7", ["Η ναυτική εφημερίδα της Αθήνας", "Είναι προικισμένοι με λογική και συνείδηση"]),
+        ("cp1255", ["ירושלים היא עיר הבירה", "המגזין למחשבים ואינטרנט", "העיתון הזה מפרסם חדשות בכל יום"]),
+        ("cp1256", ["القاهرة هي عاصمة مصر", "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق"]),
+        ("cp1252", ["Œuvre d’été à Noël, où l’élève dîne", "Þó áði hún öðru hverju"]),
+    ],
+)
+def test_a_script_is_found_among_much_markup(encoding: str, titles: list[str]) -> None:
+    link = "<link>http://www.example.org/articles/of/2026/index.html</link><category>letters to us</category>"
+    markup = "".join(f"<item><title>{title}</title>{link}</item>\n" for title in titles)
+    assert decode(markup.encode(encoding)) == markup
+
+
 SIGNS = [
     "It costs £825, or £ 2.50 a day.",
     "costs ¥500",

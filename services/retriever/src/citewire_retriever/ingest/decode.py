@@ -36,6 +36,8 @@ _NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_esc
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _CONTROLS = re.compile(f"{_CONTROL.pattern}+")
 _MAX_CONTROL_SHARE = 0.01
+_FOREIGN = re.compile(r"\b[^\W\d_\x00-\x7f]{2,}\b")
+"""Matches a word without a letter of ASCII. Languages in Latin letters have hardly any."""
 _INSIDE_WORDS = "\u2019\u00ad\u2013\u2014\u00b7"  # apostrophe, hyphens, dashes, the Catalan dot
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]{0,30}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\))")
@@ -189,7 +191,7 @@ def _looks_western(text: str) -> bool:
     """Whether cp1252 gives plausible words.
 
     A guess from few bytes is worse than the most common encoding. Other encodings show as words with only accented
-    letters (Cyrillic, Greek) or signs in the middle of words (Central European).
+    letters (Cyrillic, Greek, also among markup in ASCII) or signs in the middle of words (Central European).
     """
     letters = accented = odd = 0
     for before, char, after in zip(" " + text, text, text[1:] + " ", strict=False):
@@ -201,7 +203,9 @@ def _looks_western(text: str) -> bool:
                 odd += 1
         if char.isalpha():
             letters += 1
-    return accented <= 0.3 * max(letters, 1) and odd <= 0.1 * max(accented, 9)
+    foreign = sum(map(len, _FOREIGN.findall(text)))
+    is_latin = accented <= 0.3 * max(letters, 1) and foreign <= 0.5 * max(accented, 9)
+    return is_latin and odd <= 0.1 * max(accented, 9)
 
 
 def _is_binary(text: str) -> bool:
