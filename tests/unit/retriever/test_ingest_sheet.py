@@ -64,6 +64,18 @@ def test_numbers_are_no_header(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("first", ["1", "-2.5", "2026-03-01", "2026-03-01 14:05:11", "01.03.2026", "3/1/26 2:05 PM"])
+def test_a_row_that_begins_with_a_value_is_no_header(tmp_path: Path, first: str) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", f"{first},Tea\n{first},Cake\n")) == [
+        (1, f"column 1: {first}\ncolumn 2: Tea"),
+        (2, f"column 1: {first}\ncolumn 2: Cake"),
+    ]
+
+
+def test_a_year_may_name_the_first_column(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", "2025,2026,total\n1,2,3\n")) == [(2, "2025: 1\n2026: 2\ntotal: 3")]
+
+
 def test_a_first_column_without_a_name_names_the_rows(tmp_path: Path) -> None:
     assert rows(parse_bytes(tmp_path, "a.csv", ",price,since\nBoat,7,2019\nOar,,2020\n")) == [
         (2, "Boat\nprice: 7\nsince: 2019"),

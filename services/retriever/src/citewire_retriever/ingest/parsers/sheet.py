@@ -23,7 +23,7 @@ from citewire_retriever.ingest.document import (
     TextBuilder,
 )
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.parsers.pairs import NUMBER, one_line, pairs, unrepeated
+from citewire_retriever.ingest.parsers.pairs import NUMBER, YEAR, one_line, pairs, unrepeated
 
 _DELIMITERS = "\t;|,"
 _RARE_DELIMITERS = "^~"
@@ -31,6 +31,7 @@ _APOSTROPHES = re.compile(r"^'[^'\n]*'(?=[\t;|,])", re.M)
 """Matches a line that begins with a cell in single quotes."""
 _RULE = re.compile(r"\s*(?:[-:=+]{3,}\s*)?")
 """Matches a cell of a ruling line below the column names."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\b.{0,20}|\d\d?[./]\d\d?[./]\d{2,4}\b.{0,20}")
 _SNIFF_CHARS = 65_536
 _SNIFF_ROWS = 200
 _HEAD_BYTES: Final = 4 * _SNIFF_CHARS
@@ -49,7 +50,7 @@ def parse_sheet(text: str, limits: ParseLimits, *, media_type: str = "text/csv")
 
     The delimiter is a comma, semicolon, tab or bar. Rows are numbered as in a spreadsheet: a quoted cell with line ends
     is one row, and an empty line is a row too. The first row about as wide as the others is the header, unless it
-    contains only numbers; rows above it (a sheet's title) have no column names.
+    contains only numbers or begins with one, or with a date; rows above it (a sheet's title) have no column names.
 
     Raises:
         IngestError: EMPTY if no cell holds anything; TOO_LARGE.
@@ -135,11 +136,19 @@ def _opened(data: bytes | mmap, media_type: str, position: SheetPosition) -> tup
 
 
 def _header(cells: list[str], width: int) -> list[str] | None:
-    """The column names; empty if the row has only numbers and so is data. None if it is a title above the table."""
+    """The column names; empty if the row is data: only numbers, or one or a date in its first cell.
+
+    None if it is a title above the table.
+    """
     if 3 * _filled(cells) < 2 * width:
         return None
     names = [one_line(cell) for cell in cells]
-    return [] if all(NUMBER.fullmatch(name) for name in names if name) else names
+    are_numbers = all(NUMBER.fullmatch(name) for name in names if name)
+    return [] if are_numbers or _is_value(names[0]) else names
+
+
+def _is_value(text: str) -> bool:
+    return bool(_DATE.fullmatch(text) or (NUMBER.fullmatch(text) and not YEAR.fullmatch(text)))
 
 
 class _Reader:
