@@ -93,6 +93,13 @@ def test_names_of_columns_without_values_are_kept(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_cells_beyond_the_header_are_kept(tmp_path: Path) -> None:
+    lines = ["| Command | Meaning |", "|---|---|", "| `a | b` | pipes a to b |", "| c | d |", "| \\| | bar | |"]
+    assert texts(parse_bytes(tmp_path, "a.md", "\n".join(lines))) == [
+        "Command: `a\nMeaning: b`\ncolumn 3: pipes a to b", "Command: c\nMeaning: d", "Command: |\nMeaning: bar"
+    ]  # fmt: skip
+
+
 def test_headings_in_quotes_and_lists_open_no_section(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.md", "# A\n\n> # quoted\n\n- # listed\n")
     assert [b.label for b in document.blocks if b.kind is BlockKind.HEADING] == ["A"]

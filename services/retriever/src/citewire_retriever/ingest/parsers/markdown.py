@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from citewire.common.v1.place_pb2 import Place
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.token import Token
 
 from citewire_retriever.ingest.document import (
@@ -129,6 +130,8 @@ class _Reader:
                 rows[-1][1].append(one_line(token.content))
         if not rows:
             return
+        for span, cells in rows[1:]:
+            cells += self._beyond(span, len(cells))
         if self.keep_tables:
             self.tables.append(rows)
         head_span, header = rows[0]
@@ -137,6 +140,12 @@ class _Reader:
         self._row(head_span, " | ".join(unrepeated(header, (cells for _, cells in below))))
         for span, cells in below:
             self._row(span, pairs(header, cells))
+
+    def _beyond(self, span: tuple[int, int], width: int) -> list[str]:
+        """A row's cells beyond the header, which the parser drops: often those of a bar that isn't escaped."""
+        cells = escapedSplit(self.text[span[0] : span[1]].strip())
+        cells = cells[1:] if not cells[0] else cells
+        return [one_line(cell) for cell in cells[width:]]
 
     def _row(self, span: tuple[int, int], text: str) -> None:
         if text:
