@@ -225,6 +225,19 @@ def test_stars_are_headings_and_tables_have_rows(tmp_path: Path) -> None:
     assert rows == [("Month: May\nDays: 3", 9), ("Month: June", 10)]
 
 
+def test_an_org_table_without_names_of_columns_is_text(tmp_path: Path) -> None:
+    document = parse_bytes(
+        tmp_path, "a.org", "| Ann | 31 |\n| Bob | 27 |\n\n| 2026 | May |\n|------|-----|\n| 7 | 8 |\n"
+    )
+    assert texts(document) == ["| Ann | 31 |\n| Bob | 27 |", "| 2026 | May |", "2026: 7\nMay: 8"]
+
+
+def test_long_rows_of_an_org_table_are_rows(tmp_path: Path) -> None:
+    long = "It rained. " * 40
+    document = parse_bytes(tmp_path, "a.org", f"| Day | Report |\n|---+---|\n| May 1 | {long}|\n| May 2 | None |\n")
+    assert texts(document, BlockKind.ROW) == [f"Day: May 1\nReport: {long.strip()}", "Day: May 2\nReport: None"]
+
+
 def test_asciidoc_titles_may_be_underlined(tmp_path: Path) -> None:
     text = (
         "copy(1)\n=======\n\nNAME\n----\ncopy - copies files\n\n[[options]]\nMore options\n~~~~~~~~~~~~\nNone.\n\n"

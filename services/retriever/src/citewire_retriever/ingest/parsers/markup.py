@@ -19,7 +19,7 @@ from citewire_retriever.ingest.document import (
     check_blocks,
 )
 from citewire_retriever.ingest.parsers.markup_tables import TextTable, read_adoc_table, read_rst_table
-from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, NUMBER, one_line, pairs
 from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
 
 _MOST_LINE: Final = 300
@@ -262,6 +262,21 @@ def _cut_org(rows: list[str]) -> list[_Part]:
             label = one_line(_ORG_TAGS.sub("", match.group(2)))[:LABEL_LIMIT]
             parts.append(_Part(BlockKind.HEADING, index, index + 1, len(match.group(1)), label))
         elif row.lstrip().startswith("|"):
-            parts.append(_Part(BlockKind.ROW, index, index + 1))
+            end = next((at for at in range(index, len(rows)) if not rows[at].lstrip().startswith("|")), len(rows))
+            if _has_org_header(rows[index:end]):
+                parts += [_Part(BlockKind.ROW, at, at + 1) for at in range(index, end)]
+            index = end
+            continue
         index += 1
     return parts
+
+
+def _has_org_header(table: list[str]) -> bool:
+    """Whether a table's first row names columns: a rule is below it, or it has no numbers."""
+    are_rules = [bool(_ORG_RULE.fullmatch(row[:_MOST_LINE])) for row in table]
+    if all(are_rules):
+        return True
+    first = are_rules.index(False)
+    if True in are_rules[first + 1 : first + 2]:
+        return True
+    return not any(NUMBER.fullmatch(cell.strip()) for cell in table[first].split("|"))
