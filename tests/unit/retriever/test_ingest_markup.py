@@ -209,6 +209,18 @@ def test_underlined_titles_have_levels_in_the_order_of_appearance(tmp_path: Path
     assert sections(document)["Back in the text."] == "Tides > Method"
 
 
+def test_code_is_cut_below_a_paragraph_of_several_lines(tmp_path: Path) -> None:
+    text = "The tool writes what\nlooks like this::\n\n  code\n  more\n\nOr::\n\n  this\n"
+    document = parse_bytes(tmp_path, "a.rst", text)
+    assert [
+        (block.kind, block.place.start_line, each) for block, each in zip(document.blocks, texts(document), strict=True)
+    ] == [
+        (BlockKind.PARAGRAPH, 1, "The tool writes what\nlooks like this::"),
+        (BlockKind.CODE, 4, "  code\n  more"),
+        (BlockKind.CODE, 7, "Or::\n\n  this"),
+    ]
+
+
 def test_equals_signs_are_headings_but_not_in_code(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.adoc", ADOC)
     assert labels(document) == [(1, "Tides", 1), (2, "Method", 6), (3, "Details", 14)]

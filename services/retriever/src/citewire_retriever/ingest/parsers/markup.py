@@ -130,7 +130,9 @@ def _cut_rst(rows: list[str]) -> list[_Part]:
             if _DIRECTIVE.match(row) or (row.rstrip().endswith("::") and not row.startswith("..")):
                 end = _indented(rows, index)
                 if end > index + 1:
-                    parts.append(_Part(BlockKind.CODE, index, end))
+                    ends_paragraph = not row.startswith("..") and index > 0 and bool(rows[index - 1].strip())
+                    below = next(at for at in range(index + 1, end) if rows[at].strip())
+                    parts.append(_Part(BlockKind.CODE, below if ends_paragraph else index, end))
                     index = end
                     continue
         index += 1
