@@ -201,7 +201,7 @@ def test_folders_without_end_are_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     finally:
         for _ in range(1200):  # what removes the tests' folders can't
             os.chdir("..")
-            os.rmdir("d")  # noqa: PTH106 # as above
+            os.rmdir("d")  # noqa: PTH106 # their path is too long to be named
     assert list(listing.files) == ["top.md"]
     assert [entry.reason for entry in listing.left_out] == ["its path has more than 1000 characters"]
 
