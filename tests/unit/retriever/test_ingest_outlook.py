@@ -9,7 +9,7 @@ import pytest
 from citewire_retriever.ingest.document import BlockKind
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from ingest_files import by_part, check_document, parse_bytes
-from outlook_files import compound_file, message, properties, text
+from outlook_files import Storage, compound_file, message, properties, text
 from proof_scale import ProofScale
 
 
@@ -56,7 +56,7 @@ def test_html_and_old_code_pages(tmp_path: Path) -> None:
 
 
 def test_a_receiver_without_properties_is_left_out(tmp_path: Path) -> None:
-    storage = dict(message("S", "T", {})) | {"__recip_version1.0_#0000000A": {}}
+    storage: Storage = {**message("S", "T", {}), "__recip_version1.0_#0000000A": dict[str, bytes]()}
     document = parse_bytes(tmp_path, "a.msg", compound_file(storage))
     assert "To: Ann <ann@b.example>\nCc: Bob Groß <bob@b.example>" in document.text
 

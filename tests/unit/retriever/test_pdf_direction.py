@@ -54,9 +54,9 @@ def test_a_quote_is_found_where_its_words_are_shown(quote: str, is_leftwards: bo
     shown = "תירבעב (רצק) ךמסמ והז ,םלוע םולש" if "(" in quote else "תירבעב רצק ךמסמ והז ,םלוע םולש"
     data = placed_pdf([(LEFT, 700, shown)], is_leftwards=is_leftwards)
 
-    (found,) = find_boxes(data, [SoughtText(1, quote)])
+    (match,) = find_boxes(data, [SoughtText(1, quote)])
 
-    (box,) = found.boxes
+    (box,) = match.boxes
     first, last = ("תירבעב", "(רצק)") if "(" in quote else ("רצק", "ךמסמ")
     assert box.left == pytest.approx(LEFT + WIDTH * shown.index(first), abs=0.1)
     assert box.right == pytest.approx(LEFT + WIDTH * (shown.index(last) + len(last)), abs=0.1)

@@ -49,7 +49,7 @@ def test_typed_letters_stay_apart(text: str) -> None:
 
 def test_a_quote_of_letters_set_apart_is_found() -> None:
     text = "This is the total due."
-    (found,) = find_boxes(glyphs_of(text, 9), [SoughtText(1, "the total")])
-    (box,) = found.boxes
+    (match,) = find_boxes(glyphs_of(text, 9), [SoughtText(1, "the total")])
+    (box,) = match.boxes
     assert box.left == pytest.approx(72 + 9 * text.index("the"), abs=0.1)
     assert box.right == pytest.approx(72 + 9 * (text.index("total") + 4) + WIDTH, abs=0.1)

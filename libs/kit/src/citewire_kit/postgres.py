@@ -302,12 +302,7 @@ async def is_alive(pool: Pool) -> bool:
 
 @asynccontextmanager
 async def _transaction(
-    pool: Pool,
-    tenant: Tenant | None,
-    statement_seconds: float,
-    *,
-    snapshot: bool = False,
-    plan_once: bool = False,
+    pool: Pool, tenant: Tenant | None, statement_seconds: float, *, snapshot: bool = False, plan_once: bool = False
 ) -> AsyncGenerator[Connection, None]:
     async with _connection_of(pool, tenant) as connection:
         settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once, spread=is_spread(connection))

@@ -103,9 +103,9 @@ def _form_field(data: Element | None) -> str:
         checked = find(box, "checked")
         state = value(checked, "1") if checked is not None else value(find(box, "default"), "0")
         return "☐" if state in _OFF else "☒"
-    chosen = value(find(entries, "result")) or value(find(entries, "default"), "0")
+    number = value(find(entries, "result")) or value(find(entries, "default"), "0")
     names = [value(each) for each in children(entries) if local(each.tag) == "listEntry"]
-    return names[int(chosen)] if chosen in map(str, range(len(names))) else ""
+    return names[int(number)] if number in map(str, range(len(names))) else ""
 
 
 def _symbol(font: str, code: str) -> str:

@@ -241,14 +241,14 @@ def _outside(text: str) -> str:
     """A text without what is in its brackets, or a sign if it is long."""
     if len(text) > _LONGEST:
         return _SIGN * 2
-    kept: list[str] = []
+    pieces: list[str] = []
     depth = 0
     for each in text:
         depth -= each in _CLOSE and depth > 0
         if not depth:
-            kept.append(each)
+            pieces.append(each)
         depth += each in _OPEN
-    return "".join(kept)
+    return "".join(pieces)
 
 
 def _finished(text: str) -> str:
