@@ -233,6 +233,21 @@ async def test_rotating_a_key_gives_no_groups_of_others(gateway: Gateway, ada: H
     assert await groups_of(gateway, bearer(rotated.json()["key"])) == ["legal"]
 
 
+async def test_a_key_of_few_groups_rotates_none_of_all(gateway: Gateway, ada: Headers) -> None:
+    await fill(gateway, ada, legal="bob")
+    bob = await key_of(gateway, ada, user="bob")
+    assert await groups_of(gateway, bob) == ["legal"]
+    limited = await key_of(gateway, bob, groups=[])
+    listed = (await gateway.http.get("/v1/keys", headers=limited)).json()["keys"]
+    whole, own = (next(key["id"] for key in listed if key.get("groups") == groups) for groups in (None, []))
+    refused = await gateway.http.post(f"/v1/keys/{whole}:rotate", json={}, headers=limited)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "key_id")
+    assert await groups_of(gateway, bob) == ["legal"]
+    for key, by, groups in ((own, limited, []), (whole, bob, ["legal"])):
+        rotated = await gateway.http.post(f"/v1/keys/{key}:rotate", json={}, headers=by)
+        assert await groups_of(gateway, bearer(rotated.json()["key"])) == groups
+
+
 async def test_groups_of_a_key_reach_the_services(gateway: Gateway, ada: Headers) -> None:
     await fill(gateway, ada, 法務="ada")
     headers = await key_of(gateway, ada, groups=["法務"])

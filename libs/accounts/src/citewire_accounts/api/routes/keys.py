@@ -107,6 +107,8 @@ async def rotate_key(
     wrong = Violations()
     wrong.require(set(key.scopes) <= set(caller.scopes), "key_id", "has scopes that you don't have: revoke it instead")
     _check_groups(wrong, "key_id", key.groups, caller.tenant)
+    limited = key.groups is not None or not caller.limited_groups
+    wrong.require(limited, "key_id", "isn't restricted to groups, as your key is: revoke it instead")
     wrong.raise_if_any()
     expires_at = future(body.expires_at)
     until = expires_at or key.expires_at
