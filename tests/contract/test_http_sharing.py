@@ -121,6 +121,33 @@ async def test_a_reader_sees_no_answer_from_documents_hidden_from_them(people: P
     assert SECRET not in (await people.call("bob", "GET", path)).text
 
 
+async def test_words_of_hidden_answers_find_no_conversation(people: People) -> None:
+    """Otherwise an answer could be guessed from what is found, word by word."""
+    retriever = people.gateway.fakes.retriever
+    asked: list[str] = []
+    for document_id in (8, 7, 8, 7, 7):
+        retriever.results = [result(document_id, document_id=document_id, text=SECRET)]
+        asked.append((await people.ask("bob"))["conversation_id"])
+
+    async def found(q: str) -> list[str]:
+        ids, token = list[str](), ""
+        while True:
+            params = {"q": q, "page_size": 1, "page_token": token}
+            page = (await people.call("bob", "GET", "/v1/conversations", params=params)).json()
+            ids += [entry["id"] for entry in page["conversations"]]
+            token = page["next_page_token"]
+            if not token:
+                return ids
+            assert page["conversations"], "an empty page tells that something is hidden"
+
+    assert await found("REVENUE") == asked[::-1]
+    retriever.hidden["bob"] = {7}
+    assert await found("REVENUE") == [asked[2], asked[0]]
+    assert await found("how much") == asked[::-1]
+    retriever.hidden["bob"] = {7, 8}
+    assert await found("REVENUE") == []
+
+
 async def test_the_history_sent_to_a_model_omits_hidden_answers(people: People) -> None:
     conversation = (await people.ask("bob", profile="grounded"))["conversation_id"]
     people.gateway.fakes.retriever.hidden["bob"] = {7}

@@ -82,8 +82,18 @@ SET state = %(state)s, reason = %(reason)s, provider = nullif(%(provider)s, ''),
 WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state = 'running'
 
 -- name: list_conversations
--- Latest first; the cursor is the previous page's last conversation. `part` is searched for in titles and messages.
-SELECT conversation_id, title, profile, created_at, updated_at, user_id
+-- Latest first; the cursor is the previous page's last conversation. `part` is searched for in titles and messages; if it is in
+-- neither the title nor a question, the row has the ordinals of the answers that contain it.
+SELECT conversation_id, title, profile, created_at, updated_at, user_id,
+       CASE WHEN %(part)s::text = '' OR strpos(lower(title), lower(%(part)s::text)) > 0
+                 OR EXISTS (SELECT FROM chat.messages m
+                            WHERE m.org_id = c.org_id AND m.conversation_id = c.conversation_id AND m.role = 'user'
+                              AND strpos(lower(m.content), lower(%(part)s::text)) > 0)
+            THEN '{}'
+            ELSE ARRAY(SELECT m.ordinal FROM chat.messages m
+                       WHERE m.org_id = c.org_id AND m.conversation_id = c.conversation_id
+                         AND strpos(lower(m.content), lower(%(part)s::text)) > 0)
+       END
 FROM chat.conversations c
 WHERE org_id = %(org)s AND user_id = %(user)s
   AND (%(part)s::text = '' OR strpos(lower(title), lower(%(part)s::text)) > 0

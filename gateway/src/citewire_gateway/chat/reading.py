@@ -13,7 +13,7 @@ from citewire.retriever.v1 import retriever_pb2
 from citewire_accounts.tenants.feedback import RatedAnswer
 from citewire_gateway.chat.answer import passage_messages
 from citewire_gateway.chat.records import AnswerSources, AskedAnswer, Conversation, StoredExchange, StoredMessage
-from citewire_gateway.chat.store import ChatStore, chat_message
+from citewire_gateway.chat.store import ChatStore, chat_message, cursor_of
 from citewire_gateway.clients.retriever import Retriever
 from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.telemetry import get_logger
@@ -45,6 +45,27 @@ class ConversationReader:
 
     store: ChatStore
     retriever: Retriever
+
+    async def find(
+        self, tenant: Tenant, *, shared: bool, part: str, page_size: int, page_token: str
+    ) -> tuple[list[Conversation], str]:
+        """Lists as `ChatStore.list_conversations`; a text isn't found in answers that are withheld from the user."""
+        if shared or not part:
+            return await self.store.list_conversations(
+                tenant, shared=shared, part=part, page_size=page_size, page_token=page_token
+            )
+        found, token, more = list[Conversation](), page_token, True
+        while more and len(found) <= page_size:
+            page, token = await self.store.list_conversations(tenant, part=part, page_size=_PAGE, page_token=token)
+            more = bool(token)
+            by_answer = [conversation.conversation_id for conversation in page if conversation.found_in]
+            withheld = await self._withheld(tenant, by_answer) if by_answer else {}
+            found += [
+                conversation
+                for conversation in page
+                if not conversation.found_in or {*conversation.found_in} - withheld[conversation.conversation_id]
+            ]
+        return found[:page_size], cursor_of(found[page_size - 1]) if len(found) > page_size else ""
 
     async def get(
         self, tenant: Tenant, conversation_id: UUID, *, page_size: int, after: int

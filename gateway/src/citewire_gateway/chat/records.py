@@ -73,6 +73,8 @@ class Conversation:
     updated_at: datetime
     user_id: str
     """Its owner."""
+    found_in: Sequence[int] = ()
+    """Ordinals of the answers that contain a searched text, if neither the title nor a question does."""
 
 
 @dataclass(frozen=True, slots=True)

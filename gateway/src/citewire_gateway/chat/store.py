@@ -160,6 +160,8 @@ class ChatStore:
     ) -> tuple[list[Conversation], str]:
         """Lists the user's conversations, latest first, and the token of the next page ("" on the last one).
 
+        A searched text is found in answers that the user may not read, too: see `ConversationReader.find`.
+
         Args:
             tenant: The user.
             shared: Whether to list conversations shared with the user instead of the user's own.
@@ -171,7 +173,7 @@ class ChatStore:
         query = "list_shared_conversations" if shared else "list_conversations"
         rows = await self._rows(tenant, query, before=before, before_id=before_id, part=part, limit=page_size + 1)
         page = [Conversation(*row) for row in rows[:page_size]]
-        return page, _cursor(page[-1]) if len(rows) > page_size else ""
+        return page, cursor_of(page[-1]) if len(rows) > page_size else ""
 
     async def get_conversation(
         self, tenant: Tenant, conversation_id: UUID, *, page_size: int, after: int
@@ -308,7 +310,8 @@ def _names(tenant: Tenant) -> dict[str, Any]:
     return {"org": tenant.org_id, "user": tenant.user_id, "groups": list(tenant.groups)}
 
 
-def _cursor(last: Conversation) -> str:
+def cursor_of(last: Conversation) -> str:
+    """Returns the token of the page that follows a conversation."""
     text = f"{last.updated_at.isoformat()} {last.conversation_id}"
     return base64.urlsafe_b64encode(text.encode()).decode()
 

@@ -127,7 +127,7 @@ async def list_conversations(
     shared: Annotated[bool, Query(description="Conversations shared with the caller instead.")] = False,
 ) -> ConversationList:
     """Returns the caller's conversations, latest first; `q` searches titles and, of the caller's own, messages."""
-    page, next_token = await services.chats.list_conversations(
+    page, next_token = await services.reader.find(
         tenant, shared=shared, part=q or "", page_size=page_size or 50, page_token=page_token or ""
     )
     return ConversationList(
