@@ -317,6 +317,29 @@ async def test_nobody_else_reads_or_stops_a_run(database: Database, fakes: Fakes
         await pool.close()
 
 
+async def test_a_reader_who_loses_access_gets_nothing_more_of_a_run(database: Database, fakes: Fakes) -> None:
+    """Also if all documents were named at the beginning, and only text follows."""
+    fakes.retriever.results = [result(1)]
+    fakes.generator.script = answer = SlowAnswer(free=7)
+    async with running_gateway(database, fakes) as gateway:
+        async with begun_run(gateway, words=7, detach=True) as (run, seen):
+            await until_rows(database, "SELECT max(last_sequence) FROM chat.run_events", [(int(seen[-1].id or 0),)])
+        async with gateway.http.stream("GET", f"/v1/chat/{run}/events") as response:
+            text, pieces = "", response.aiter_text()
+            async for piece in pieces:
+                text += piece
+                if text.count("event: token") >= 7:
+                    break
+            fakes.retriever.hidden[LOCAL_TENANT.user_id] = {7}
+            await asyncio.sleep(1.1)  # for a second the last decision counts
+            answer.go_on.set()
+            text += "".join([piece async for piece in pieces])
+        frames = frames_of(text)
+        assert text_of(frames) == "".join(WORDS[:7])
+        assert [frame.event for frame in frames[-2:]] == ["error", "done"]
+        assert "there is no run" in frames[-2].data["text"]
+
+
 async def test_a_run_is_erased_with_a_document_that_it_cites(database: Database, fakes: Fakes) -> None:
     fakes.retriever.results = [result(1)]
     async with running_gateway(database, fakes) as gateway:

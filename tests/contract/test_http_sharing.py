@@ -169,6 +169,25 @@ async def test_a_stored_answer_is_not_replayed_to_a_user_who_lost_access(people:
     assert again.json()["exchange_id"] != first["exchange_id"]
 
 
+async def test_an_answer_that_may_repeat_a_hidden_one_is_not_sent_again(people: People) -> None:
+    """A follow-up names only the documents of its own passages, but its model had read the earlier answer."""
+    retriever = people.gateway.fakes.retriever
+    conversation = (await people.ask("bob", profile="grounded"))["conversation_id"]
+    retriever.results = [result(2, document_id=8)]
+    key = {"Idempotency-Key": "k1"}
+    body = {"question": "And?", "stream": False, "profile": "grounded", "conversation_id": conversation}
+    first = await people.call("bob", "POST", "/v1/chat", json=body, headers=key)
+    events = f"/v1/chat/{first.json()['exchange_id']}/events"
+    assert "Revenue" in (await people.call("bob", "GET", events)).text
+    retriever.hidden["bob"] = {7}
+    read = (await people.call("bob", "GET", f"/v1/conversations/{conversation}")).json()["messages"]
+    assert [message.get("withheld") for message in read] == [None, True, None, True]
+    assert "Revenue" not in (await people.call("bob", "GET", events)).text
+    again = await people.call("bob", "POST", "/v1/chat", json=body, headers=key)
+    assert again.status_code == 200
+    assert again.json()["exchange_id"] != first.json()["exchange_id"]
+
+
 def test_later_answers_that_read_a_withheld_one_are_withheld() -> None:
     answers = [
         AnswerSources(2, 0, [1]),

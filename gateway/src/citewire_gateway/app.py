@@ -251,7 +251,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         profiles=Profiles(ProfileStore(pool)),
         run_store=run_store,
-        runs=RunReader(EVENT_CODEC, run_store, reader.may_read_entries),
+        runs=RunReader(EVENT_CODEC, run_store, reader.guard),
         live_runs=live_runs,
         pipeline=pipeline,
         embedder=embedder,

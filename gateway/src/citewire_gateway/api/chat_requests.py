@@ -193,7 +193,7 @@ async def _claim(
     if isinstance(held, Claim):
         return held
     stored = held.response.get("events") or await services.runs.stored(chat.tenant, held.run_id)
-    if stored and await services.reader.may_read_entries(stored):
+    if stored and await services.reader.guard(chat.tenant, held.run_id)(stored):
         return _Earlier(held.run_id, stored)
     # It was written from documents that are deleted or no longer visible to the caller, so the question is asked again.
     await services.idempotency.forget(chat.tenant, key)

@@ -1,5 +1,6 @@
 """Withholds answers written from documents that a conversation's reader may not see."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,7 @@ from citewire_kit.user_rows import UserRow
 log = get_logger(__name__)
 
 _PAGE: Final = 100
+_GUARD_SECONDS: Final = 1.0
 _MOST_CHUNKS: Final = 200
 """Maximum number per call."""
 _LINK: Final = re.compile(r"(?i)https?://|/")
@@ -155,9 +157,17 @@ class ConversationReader:
         """Whether the caller may see all of these documents."""
         return not document_ids or set(document_ids) <= await self.retriever.find_documents(document_ids)
 
-    async def may_read_entries(self, entries: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether the caller may see all documents in a run's stored events."""
-        return await self.may_read(documents_in(list(entries)))
+    async def may_read_answer(self, tenant: Tenant, run_id: UUID) -> bool:
+        """Whether a run's answer, if it is in one of the user's conversations, isn't withheld from the user."""
+        try:
+            answer = (await self.exchange(tenant, run_id)).answer
+        except NotFound:
+            return True
+        return answer is None or not answer.details.get("withheld")
+
+    def guard(self, tenant: Tenant, run_id: UUID | None) -> "RunGuard":
+        """Returns the guard of one reading of a run; None: of events whose run isn't known."""
+        return RunGuard(self, tenant, run_id)
 
     async def _withheld(self, tenant: Tenant, conversation_ids: Collection[UUID]) -> dict[UUID, set[int]]:
         """Returns, for each conversation, the ordinals of the answers that the tenant may not read."""
@@ -167,6 +177,32 @@ class ConversationReader:
         }
         visible = await self.retriever.find_documents(named) if named else set[int]()
         return {number: withheld_answers(sources.get(number, ()), visible) for number in conversation_ids}
+
+
+class RunGuard:
+    """Decides for each part of a run whether its user may read it, by the documents named so far.
+
+    Nor may the run's answer be withheld: it can repeat an earlier one of its conversation without naming its documents.
+    A decision counts for a second, unless further documents are named.
+    """
+
+    def __init__(self, reader: ConversationReader, tenant: Tenant, run_id: UUID | None) -> None:
+        self._reader = reader
+        self._tenant = tenant
+        self._run_id = run_id
+        self._named = set[int]()
+        self._decided_at = float("-inf")
+
+    async def __call__(self, entries: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether the user may read further entries."""
+        named, now = documents_in(list(entries)), asyncio.get_running_loop().time()
+        if named <= self._named and now - self._decided_at < _GUARD_SECONDS:
+            return True
+        self._named |= named
+        self._decided_at = now
+        if not await self._reader.may_read(self._named):
+            return False
+        return self._run_id is None or await self._reader.may_read_answer(self._tenant, self._run_id)
 
 
 def withheld_answers(answers: Iterable[AnswerSources], visible: Collection[int]) -> set[int]:

@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 from citewire_http.runs.recorder import Codec
-from citewire_http.runs.store import Batch, RunStore, no_such_run, run_lost
+from citewire_http.runs.store import RunStore, no_such_run, run_lost
 from citewire_kit.tenant import Tenant
 
 E = TypeVar("E")
+Guard: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], Awaitable[bool]]
+"""Whether a reader may see further entries of a run."""
 
 _PAUSES: Final = (0.25, 0.5, 1.0)
 """Seconds between polls, increasing while nothing arrives."""
@@ -24,8 +26,8 @@ class RunReader(Generic[E]):
 
     codec: Codec[E]
     store: RunStore
-    may_read: Callable[[Sequence[Mapping[str, Any]]], Awaitable[bool]]
-    """Whether the caller may see these entries."""
+    guard: Callable[[Tenant, UUID], Guard]
+    """Returns the guard of one reading of a run, from its first entry."""
 
     async def stored(self, tenant: Tenant, run_id: UUID | None) -> list[dict[str, Any]]:
         """Returns the entries of a completed run; none if they have been deleted."""
@@ -46,12 +48,14 @@ class RunReader(Generic[E]):
             NotFound: The caller may no longer see it, or it was erased (`RUN_NOT_FOUND`).
         """
         last, is_over, idle, touched, clock = 0, False, 0, float("-inf"), asyncio.get_running_loop().time
+        may_read = self.guard(tenant, run_id)
         while True:
             touch = clock() - touched >= _TOUCH_SECONDS
             page = await self.store.read(tenant, run_id, last, touch=touch)
             touched = clock() if touch else touched
             for batch in page.batches:
-                await self._check(batch, last, run_id)
+                if batch.first != last + 1 or not await may_read(batch.entries):
+                    raise no_such_run(run_id)
                 for event in self.codec.load(batch.entries):
                     yield event
                 last, is_over = batch.last, batch.entries[-1]["type"] == "done"
@@ -64,7 +68,3 @@ class RunReader(Generic[E]):
             elif not page.more:
                 idle = 0 if page.batches else min(idle + 1, len(_PAUSES) - 1)
                 await asyncio.sleep(_PAUSES[idle])
-
-    async def _check(self, batch: Batch, last: int, run_id: UUID) -> None:
-        if batch.first != last + 1 or not await self.may_read(batch.entries):
-            raise no_such_run(run_id)
