@@ -42,11 +42,14 @@ _MAJORITY: Final = 0.5
 _MOST_CHARS: Final = 60
 _CURRENCY: Final = r"[$€£¥₹₽₺₩₪฿]|[A-Z]{2,3}\$|(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|HUF|CAD|AUD|CNY|INR|BRL)"
 _NUMBER: Final = re.compile(
-    rf"(?P<open>\()?\s*(?P<sign>[-+−–])?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−–])?\s*"
-    rf"(?P<digits>\d[\d.,'’ \u00a0\u202f]*|[.,]\d+)\s*(?P<percent>%)?\s*(?P<after>{_CURRENCY})?\s*"
-    r"(?P<trailing>[-−])?\s*(?P<close>\))?"
+    rf"(?P<outside>{_CURRENCY}(?=\s*\())?\s*(?P<open>\()?\s*(?P<sign>[-+−–])?\s*(?P<before>{_CURRENCY})?\s*"
+    rf"(?P<inner>[-+−–])?\s*(?P<digits>\d[\d.,'’ \u00a0\u202f]*|[.,]\d+)(?:(?<=[.,])[-−–—])?\s*(?P<percent>%)?\s*"
+    rf"(?P<after>{_CURRENCY})?\s*(?P<trailing>[-−])?\s*(?P<close>\))?"
 )
-_GROUPED: Final = re.compile(r"\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")
+"""Matches digits in groups of three, or as in India (`1,23,456`)."""
+_AMOUNT: Final = re.compile(r"(?!=)\W*(?:[^\W\d_]{1,10}\W*)?\d[\d\W_]*(?:[^\W\d_]{1,10}\W*)?|[-+]?\d[\d.,]*E[-+]?\d+")
+"""Matches a cell that states a number, perhaps with a unit or marks beside it (`1.2k`, `500 g`, `1,250*`)."""
 _SPACES: Final = re.compile(r"['’ \u00a0\u202f]")
 _ISO: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.0+)?)?)?Z?")
 _SHORT: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?:,? (\d{1,2}):(\d{2})(?::(\d{2}))?)?")
@@ -256,6 +259,8 @@ def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | No
     kind = pb.TABLE_TYPE_PERCENT if percents else pb.TABLE_TYPE_CURRENCY if currencies else pb.TABLE_TYPE_NUMBER
     column = _column(kind, cells, filled, values)
     currency = next(iter(currencies), "")
+    pairs = zip(texts, values, strict=True)
+    unread = next((cell for cell, value in pairs if value is None and _states_number(cell)), None)
     refusal = ""
     if 0 < percents < len(numbers):
         refusal = "some of its numbers are percentages, others aren't"
@@ -263,6 +268,8 @@ def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | No
         refusal = f"its amounts are in several currencies: {', '.join(sorted(currencies)[:5])}"
     elif point is None and any(_is_ambiguous(cell) for cell in texts):
         refusal = "it isn't clear whether 1.234 in it is more than a thousand or a little more than one"
+    elif unread is not None:
+        refusal = f"{shown(unread)!r} in it can't be read as a number like the others"
     elif scale_of(numbers) is None:
         refusal = f"it has numbers of more than {MOST_DIGITS} digits"
     return replace(column, currency=currency, refusal=refusal)
@@ -310,6 +317,12 @@ def _number(cell: CellLike) -> re.Match[str] | None:
     return _NUMBER.fullmatch(text) if len(text) <= _MOST_CHARS else None
 
 
+def _states_number(cell: CellLike) -> bool:
+    """Whether a cell that isn't a number of its column is one in another notation, or has a unit."""
+    text = _untyped(cell)
+    return len(text) <= _MOST_CHARS and _AMOUNT.fullmatch(text) is not None
+
+
 def _is_ambiguous(cell: CellLike) -> bool:
     """Whether a number has a single separator that may be the grouping or the decimal sign."""
     match = _number(cell)
@@ -334,19 +347,14 @@ def _vote(text: str) -> bool | None:
 def _parsed(cell: str, *, comma: bool) -> tuple[Decimal | None, bool, str]:
     """A text's number, whether it is a percentage, and its currency; no number if it has another decimal sign."""
     match = _number(cell)
-    if match is None or bool(match["open"]) != bool(match["close"]) or (match["before"] and match["after"]):
+    currencies = [match[name] for name in ("outside", "before", "after") if match and match[name]]
+    if match is None or bool(match["open"]) != bool(match["close"]) or len(currencies) > 1:
         return None, False, ""
     text = match["digits"].strip()
-    decimal, group = (",", ".") if comma else (".", ",")
-    whole, point, fraction = text.partition(decimal)
+    whole, point, fraction = text.partition("," if comma else ".")
     if fraction and not fraction.isdecimal():
         return None, False, ""
-    grouped = _GROUPED.fullmatch(whole)
-    if (
-        not whole.isdecimal()
-        and whole
-        and (grouped is None or grouped[1] == decimal or (grouped[1] in ".," and grouped[1] != group))
-    ):
+    if whole and not whole.isdecimal() and _GROUPED.fullmatch(whole) is None:
         return None, False, ""
     plain = re.sub(r"\D", "", whole)
     if not (plain + fraction).isascii():
@@ -358,7 +366,7 @@ def _parsed(cell: str, *, comma: bool) -> tuple[Decimal | None, bool, str]:
     negative = bool(match["open"]) or any(sign in "-−–" for sign in signs)
     percent = bool(match["percent"])
     number = -number if negative else number
-    return (number.scaleb(-2, _EXACT) if percent else number), percent, match["before"] or match["after"] or ""
+    return (number.scaleb(-2, _EXACT) if percent else number), percent, next(iter(currencies), "")
 
 
 def as_date(value: datetime) -> str:

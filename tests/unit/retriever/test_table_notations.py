@@ -1,0 +1,55 @@
+"""Numbers and dates as companies write them: read as meant, or the column isn't computed with."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from citewire.retriever.v1 import table_pb2 as pb
+
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.engine import answer, connect
+from citewire_retriever.ingest.tabular.tables import read_tables
+
+
+def compute(query: pb.TableQuery, *lines: str) -> list[list[str]]:
+    tables = read_tables("\n".join(lines).encode(), "a.csv", "", ParseLimits(), None)
+    with connect() as connection:
+        return [[value.text for value in row.values] for row in answer(connection, tables, query).rows]
+
+
+def sum_of(*cells: str) -> str:
+    """The sum of a column with these cells."""
+    query = pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Cost")])
+    ((total,),) = compute(query, "Item;Cost", *(f"a;{cell}" for cell in cells))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("cells", "total"),
+    [
+        (("1,23,456.00", "12,34,567.50", "99.00"), "1358122.5"),
+        (("1'234.50", "1’234.50"), "2469"),
+        (("1\u00a0234,50 €", "1\u202f234,50 €"), "2469"),
+        (("$(1,234.50)", "$10.00", "($ 5.00)"), "-1229.5"),
+        (("5,00-", "10,00"), "5"),
+        (("1.250,-", "1.300,50", "5,-"), "2555.5"),
+        (("1'250.–", "1'300.50", "5.—"), "2555.5"),
+    ],
+)
+def test_numbers_are_read_in_the_notations_of_several_countries(cells: tuple[str, ...], total: str) -> None:
+    assert sum_of(*cells) == total
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "1.234,50", "1,23,45", "12,5", "5.00- €", "5.00–", "50.00 CR", "C$ 50.00", "50.00 kr", "Rs. 50", "500 g",
+        "1.2k",
+        "5‰", "(5)%", "1,234.50*", "10.00 [1]", "~500", "5-10", "1/2", "1.5E+3", "1_000", "١٢٣", "１２３", "ca. 500 kg",
+    ],
+)  # fmt: skip
+def test_a_number_in_another_notation_is_never_left_out_of_a_sum(odd: str) -> None:
+    with pytest.raises(TableQueryError, match=re.escape(f"{odd!r} in it can't be read")):
+        sum_of("10.50", "20.25", odd, "30.75")
