@@ -53,3 +53,41 @@ def test_numbers_are_read_in_the_notations_of_several_countries(cells: tuple[str
 def test_a_number_in_another_notation_is_never_left_out_of_a_sum(odd: str) -> None:
     with pytest.raises(TableQueryError, match=re.escape(f"{odd!r} in it can't be read")):
         sum_of("10.50", "20.25", odd, "30.75")
+
+
+def sum_beside(name: str, others: tuple[str, str], cells: tuple[str, str]) -> str:
+    """The sum of a column beside another one that may say what the decimal sign is."""
+    query = pb.TableQuery(aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_SUM, column="Cost")])
+    lines = [f"a;{cell};{other}" for cell, other in zip(cells, others, strict=True)]
+    return compute(query, f"Item;Cost;{name}", *lines)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "cells"),
+    [
+        ("Address", ("10.0.0.1", "10.0.0.2"), ("1,200", "2,500")),
+        ("Version", ("1.2.3", "2.0.1"), ("1,200", "2,500")),
+        ("Datum", ("24.12.2025", "25.11.2025"), ("1.234", "2.500")),
+        ("Zeit", ("10.30", "11.45"), ("1.234", "2.500")),
+        ("Tag", ("24.12", "25.11"), ("1.234", "2.500")),
+        ("Both", ("0,5", "0.5"), ("1.234", "2.500")),
+    ],
+)
+def test_addresses_dates_and_times_do_not_tell_the_decimal_sign(
+    name: str, others: tuple[str, str], cells: tuple[str, str]
+) -> None:
+    with pytest.raises(TableQueryError, match="isn't clear whether"):
+        sum_beside(name, others, cells)
+
+
+@pytest.mark.parametrize(
+    ("others", "cells", "total"),
+    [
+        (("12.50", "11.45"), ("1,234", "2,500"), "3734"),
+        (("12.50", "n/a"), ("1,234", "2,500"), "3734"),
+        (("1.234,50", "2,50"), ("1.234", "2.500"), "3734"),
+        (("0.5", "12.5"), ("1.234", "2.500"), "3.734"),
+    ],
+)
+def test_other_numbers_tell_the_decimal_sign(others: tuple[str, str], cells: tuple[str, str], total: str) -> None:
+    assert sum_beside("Price", others, cells) == total

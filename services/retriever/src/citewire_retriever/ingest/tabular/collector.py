@@ -13,7 +13,7 @@ from citewire_retriever.ingest.parsers.workbook import Row, column_names
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.table import HOW_TO_COMPUTE, Table
 from citewire_retriever.ingest.tabular.totals import Candidate, Label, label_of, says_total
-from citewire_retriever.ingest.tabular.values import Cell, CellLike, decimal_comma, fold, read_column
+from citewire_retriever.ingest.tabular.values import Cell, CellLike, Notation, fold, notation_of, read_column
 
 MOST_ROWS: Final = 2_000_000
 """Most rows of a table for computing."""
@@ -152,8 +152,7 @@ class Collector:
             return
         table, sample = self.tables[-1], self._samples[-1]
         table.names = dict(sorted(table.names.items()))
-        votes = Counter(decimal_comma(_sampled(sample, column)) for column in table.names)
-        table.comma = None if votes[True] == votes[False] else votes[True] > votes[False]
+        table.notation = notation_of(_sampled(sample, column) for column in table.names)
         if self._lopsided:
             table.refusal = table.refusal or "tables of different lengths stand side by side in it"
 
@@ -225,7 +224,7 @@ def _alike(rows: list[Row], others: list[Row], column: int) -> bool:
 
 def _sampled_type(rows: list[Row], column: int) -> pb.TableType | None:
     cells = _sampled(rows, column)
-    return read_column(cells, comma=None).type if cells else None
+    return read_column(cells, Notation()).type if cells else None
 
 
 def _sampled(rows: list[Row], column: int) -> list[CellLike]:

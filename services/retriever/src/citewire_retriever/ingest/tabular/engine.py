@@ -15,9 +15,10 @@ import numpy.ma as masked
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.tabular import TableQueryError
+from citewire_retriever.ingest.tabular.dates import as_date
 from citewire_retriever.ingest.tabular.query import NUMBERS, Compiler, Output, Statement
 from citewire_retriever.ingest.tabular.table import Table
-from citewire_retriever.ingest.tabular.values import Column, as_date, fold, scale_of
+from citewire_retriever.ingest.tabular.values import Column, fold, scale_of
 
 Connection = duckdb.DuckDBPyConnection
 

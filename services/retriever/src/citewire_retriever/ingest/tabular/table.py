@@ -7,7 +7,7 @@ from typing import Final
 
 from citewire_retriever.ingest.tabular import TableQueryError
 from citewire_retriever.ingest.tabular.totals import Candidate, Verdict, settle
-from citewire_retriever.ingest.tabular.values import CellLike, Column, read_column
+from citewire_retriever.ingest.tabular.values import CellLike, Column, Notation, read_column
 
 HOW_TO_COMPUTE: Final = "open and save it in a spreadsheet"
 
@@ -20,8 +20,8 @@ class Table:
     header_row: int
     names: dict[int, str]
     """Unique names by column, from 1. A column without a name has its letters."""
-    comma: bool | None = None
-    """Whether numbers have a decimal comma, judging by the first rows."""
+    notation: Notation = field(default_factory=Notation)
+    """How numbers are written, judging by the first rows."""
     cells: dict[int, list[CellLike]] = field(default_factory=dict[int, list[CellLike]])
     """Cells by column, one per row."""
     rows: list[int] = field(default_factory=list[int])
@@ -53,7 +53,7 @@ class Table:
             raise TableQueryError(
                 "", f"the file doesn't contain the results of the formulas in column {name!r}: {HOW_TO_COMPUTE}"
             )
-        return read_column(self.cells[number], comma=self.comma)
+        return read_column(self.cells[number], self.notation)
 
     def settle_totals(self) -> None:
         """Decides which rows are totals of others, and removes them; needs the cells of all columns."""

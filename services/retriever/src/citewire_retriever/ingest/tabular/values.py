@@ -7,15 +7,16 @@ month comes first, and cells that don't fit aren't values of the column.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
 from typing import Final
 
 from citewire.retriever.v1 import table_pb2 as pb
 
 from citewire_retriever.ingest.parsers.workbook import Typed
+from citewire_retriever.ingest.tabular.dates import date_readers, read_iso
 
 Value = Decimal | datetime | bool | str
 
@@ -35,6 +36,17 @@ class Cell:
 CellLike = str | Cell
 """A cell as plain text if it has no other properties; empty for an empty cell."""
 
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """What a table's numbers tell about those that may be read in two ways."""
+
+    comma: bool | None = None
+    """Whether the comma is the decimal sign; None if unknown."""
+    sure: bool = False
+    """Whether there is a number like 0.5 or 1,234.5, not only ones like 12.30, which may be a time or a chapter."""
+
+
 MOST_DIGITS: Final = 38
 """Most digits of a number for exact computation."""
 
@@ -51,36 +63,9 @@ _GROUPED: Final = re.compile(r"\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3}
 _AMOUNT: Final = re.compile(r"(?!=)\W*(?:[^\W\d_]{1,10}\W*)?\d[\d\W_]*(?:[^\W\d_]{1,10}\W*)?|[-+]?\d[\d.,]*E[-+]?\d+")
 """Matches a cell that states a number, perhaps with a unit or marks beside it (`1.2k`, `500 g`, `1,250*`)."""
 _SPACES: Final = re.compile(r"['’ \u00a0\u202f]")
-_ISO: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.0+)?)?)?Z?")
-_SHORT: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?:,? (\d{1,2}):(\d{2})(?::(\d{2}))?)?")
-_NAMED: Final = re.compile(
-    r"(?:(\d{1,2})(?:st|nd|rd|th)?\.? )?([^\W\d_]{3,9})\.?(?: (\d{1,2})(?:st|nd|rd|th)?,?)?,? (\d{4})"
-)
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            ("jan", "january", "januar", "jänner"),
-            ("feb", "february", "februar"),
-            ("mar", "march", "märz", "mär", "mrz"),
-            ("apr", "april"),
-            ("may", "mai"),
-            ("jun", "june", "juni"),
-            ("jul", "july", "juli"),
-            ("aug", "august"),
-            ("sep", "sept", "september"),
-            ("oct", "october", "okt", "oktober"),
-            ("nov", "november"),
-            ("dec", "december", "dez", "dezember"),
-        ),
-        start=1,
-    )
-    for name in names
-}
 _BOOLEANS: Final = {"true": True, "yes": True, "ja": True, "wahr": True, "false": False, "no": False, "nein": False,
                     "falsch": False}  # fmt: skip
 _LEADING_ZERO: Final = re.compile(r"0\d+")
-_CENTURY: Final = 70
 _EXACT: Final = Context(prec=100)
 
 
@@ -100,19 +85,19 @@ class Column:
     """Whether merged cells repeat a value in several rows, so values can't be added."""
 
 
-def read_column(cells: Sequence[CellLike], *, comma: bool | None) -> Column:
+def read_column(cells: Sequence[CellLike], notation: Notation) -> Column:
     """The values of a column.
 
     Args:
         cells: One per row; empty texts for empty cells.
-        comma: Whether the comma is the decimal sign if the column's own cells don't decide; None if unknown.
+        notation: The table's, if the column's own cells don't decide.
     """
     filled = [index for index, cell in enumerate(cells) if cell != ""]
     for kind, read in ((pb.TABLE_TYPE_BOOLEAN, _read_booleans), (pb.TABLE_TYPE_DATE, _read_dates)):
         values = read([cells[index] for index in filled])
         if values is not None:
             return _column(kind, cells, filled, values)
-    column = _read_numbers(cells, filled, comma)
+    column = _read_numbers(cells, filled, notation)
     if column is not None and not column.refusal:
         return column
     texts: list[Value | None] = [shown(cell) or None for cell in cells]
@@ -129,10 +114,34 @@ def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def decimal_comma(cells: Sequence[CellLike]) -> bool | None:
+def notation_of(columns: Iterable[Sequence[CellLike]]) -> Notation:
+    """The notation in which all columns of numbers agree."""
+    votes: dict[bool, set[bool]] = {True: set(), False: set()}
+    for cells in columns:
+        comma = _decimal_comma(cells)
+        if comma is None:
+            continue
+        unread = [cell for cell in cells if _parsed(_untyped(cell), comma=comma)[0] is None]
+        if not any(map(_states_number, unread)):  # otherwise they may be versions or addresses
+            votes[any(_is_sure(cell) for cell in cells)].add(comma)
+    for sure in (True, False):
+        if votes[sure]:
+            return Notation(votes[sure].pop(), sure) if len(votes[sure]) == 1 else Notation()
+    return Notation()
+
+
+def _decimal_comma(cells: Sequence[CellLike]) -> bool | None:
     """Whether numbers in texts have a decimal comma; None if undecided."""
-    votes = Counter(_vote(match["digits"]) for cell in cells if (match := _number(cell)) is not None)
+    votes = Counter(_vote(match["digits"].strip()) for cell in cells if (match := _number(cell)) is not None)
     return None if votes[True] == votes[False] else votes[True] > votes[False]
+
+
+def _is_sure(cell: CellLike) -> bool:
+    """Whether a number's decimal sign can't be anything else."""
+    match = _number(cell)
+    return match is not None and (
+        match["digits"].startswith(("0.", "0,")) or len(re.findall("[.,]", match["digits"])) > 1
+    )
 
 
 def read_value(text: str, kind: pb.TableType) -> Value | None:
@@ -143,7 +152,7 @@ def read_value(text: str, kind: pb.TableType) -> Value | None:
     if kind == pb.TABLE_TYPE_BOOLEAN:
         return _BOOLEANS.get(text.casefold())
     if kind == pb.TABLE_TYPE_DATE:
-        return _iso(text)
+        return read_iso(text)
     percent = text.endswith("%")
     if len(text) > _MOST_CHARS or not re.fullmatch(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)\s?%?", text):
         return None
@@ -177,16 +186,11 @@ def _read_booleans(cells: Sequence[CellLike]) -> list[bool | None] | None:
 
 
 def _read_dates(cells: Sequence[CellLike]) -> list[datetime | None] | None:
-    readers: list[Callable[[str], datetime | None]] = [_iso, _named]
-    votes = Counter(order for cell in cells if (text := _untyped(cell)) for order in _orders(text))
-    if votes["day"] and not votes["month"]:
-        readers.append(lambda text: _short(text, day_first=True))
-    elif votes["month"] and not votes["day"]:
-        readers.append(lambda text: _short(text, day_first=False))
+    readers = date_readers([text for cell in cells if (text := _untyped(cell))])
     values: list[datetime | None] = []
     for cell in cells:
         if isinstance(cell, Cell) and cell.typed is not None:
-            values.append(_iso(cell.typed.raw) if cell.typed.kind == "date" else None)
+            values.append(read_iso(cell.typed.raw) if cell.typed.kind == "date" else None)
         else:
             text = shown(cell)
             values.append(next((value for read in readers if (value := read(text)) is not None), None))
@@ -198,57 +202,16 @@ def _untyped(cell: CellLike) -> str:
     return cell if isinstance(cell, str) else "" if cell.typed is not None else cell.text
 
 
-def _orders(text: str) -> list[str]:
-    """The order of day and month that a short date implies; with dots the day comes first."""
-    match = _SHORT.fullmatch(text[:_MOST_CHARS])
-    if match is None:
-        return []
-    if match[2] == "." or int(match[1]) > 12:
-        return ["day"]
-    return ["month"] if int(match[3]) > 12 else []
-
-
-def _iso(text: str) -> datetime | None:
-    match = _ISO.fullmatch(text[:_MOST_CHARS])
-    return None if match is None else _moment(*match.groups(default="0"))
-
-
-def _short(text: str, *, day_first: bool) -> datetime | None:
-    match = _SHORT.fullmatch(text[:_MOST_CHARS])
-    if match is None:
-        return None
-    first, _, second, year, *time = match.groups(default="0")
-    day, month = (first, second) if day_first else (second, first)
-    if len(year) == 2:
-        year = f"{20 if int(year) < _CENTURY else 19}{year}"
-    return _moment(year, month, day, *time)
-
-
-def _named(text: str) -> datetime | None:
-    match = _NAMED.fullmatch(text[:_MOST_CHARS])
-    if match is None or (match[1] is None) == (match[3] is None):
-        return None
-    month = _MONTHS.get(match[2].casefold())
-    return None if month is None else _moment(match[4], str(month), match[1] or match[3])
-
-
-def _moment(year: str, month: str, day: str, hour: str = "0", minute: str = "0", second: str = "0") -> datetime | None:
-    try:
-        return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 # a sheet's dates have no zone
-    except ValueError:
-        return None
-
-
-def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | None) -> Column | None:
+def _read_numbers(cells: Sequence[CellLike], filled: list[int], notation: Notation) -> Column | None:
     """The column as numbers, with a refusal if some can't be computed with; None if it has other values."""
     texts = [cells[index] for index in filled]
-    own = decimal_comma(texts)
-    point = own if own is not None else comma
+    own = _decimal_comma(texts)
+    comma = own if own is not None else notation.comma
     values: list[Decimal | None] = []
     percents = 0
     currencies: Counter[str] = Counter()
     for cell in texts:
-        value, percent, currency = _read_number(cell, comma=bool(point))
+        value, percent, currency = _read_number(cell, comma=bool(comma))
         values.append(value)
         percents += percent
         if currency:
@@ -266,7 +229,7 @@ def _read_numbers(cells: Sequence[CellLike], filled: list[int], comma: bool | No
         refusal = "some of its numbers are percentages, others aren't"
     elif len(currencies) > 1:
         refusal = f"its amounts are in several currencies: {', '.join(sorted(currencies)[:5])}"
-    elif point is None and any(_is_ambiguous(cell) for cell in texts):
+    elif own is None and any(_is_ambiguous(cell, notation) for cell in texts):
         refusal = "it isn't clear whether 1.234 in it is more than a thousand or a little more than one"
     elif unread is not None:
         refusal = f"{shown(unread)!r} in it can't be read as a number like the others"
@@ -323,10 +286,13 @@ def _states_number(cell: CellLike) -> bool:
     return len(text) <= _MOST_CHARS and _AMOUNT.fullmatch(text) is not None
 
 
-def _is_ambiguous(cell: CellLike) -> bool:
+def _is_ambiguous(cell: CellLike, notation: Notation) -> bool:
     """Whether a number has a single separator that may be the grouping or the decimal sign."""
     match = _number(cell)
-    return match is not None and len(re.findall("[.,]", match["digits"])) == 1
+    signs = re.findall("[.,]", match["digits"]) if match else []
+    if len(signs) != 1 or notation.sure:
+        return len(signs) == 1 and notation.comma is None
+    return notation.comma is None or (signs[0] == ",") is notation.comma
 
 
 def _vote(text: str) -> bool | None:
@@ -335,8 +301,8 @@ def _vote(text: str) -> bool | None:
     if points and commas:
         return text.rfind(",") > text.rfind(".")
     sign = "." if points else ","
-    if points + commas > 1:
-        return sign == "."  # it groups digits, so the other one is the decimal sign
+    if points + commas > 1:  # it groups digits, so the other one is the decimal sign
+        return sign == "." if _GROUPED.fullmatch(text) else None
     if points + commas == 1:
         behind = len(_SPACES.sub("", text.partition(sign)[2]))
         before = len(text.partition(sign)[0])
@@ -367,8 +333,3 @@ def _parsed(cell: str, *, comma: bool) -> tuple[Decimal | None, bool, str]:
     percent = bool(match["percent"])
     number = -number if negative else number
     return (number.scaleb(-2, _EXACT) if percent else number), percent, next(iter(currencies), "")
-
-
-def as_date(value: datetime) -> str:
-    """A moment formatted for an answer: only the date if it is midnight."""
-    return date.isoformat(value) if (value.hour, value.minute, value.second) == (0, 0, 0) else value.isoformat()
