@@ -91,3 +91,59 @@ def test_addresses_dates_and_times_do_not_tell_the_decimal_sign(
 )
 def test_other_numbers_tell_the_decimal_sign(others: tuple[str, str], cells: tuple[str, str], total: str) -> None:
     assert sum_beside("Price", others, cells) == total
+
+
+def months(*cells: str) -> list[list[str]]:
+    """The months of a column with these cells, each with its number of rows."""
+    query = pb.TableQuery(
+        group_by=[pb.TableGroup(column="Date", part=pb.DATE_PART_YEAR_MONTH)],
+        aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_COUNT)],
+    )
+    return compute(query, "Item;Date", *(f"a;{cell}" for cell in cells))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "12 ene 2026", "3. mei 2026", "2026", "03/2026", "01/05/2026", "2026-02-02T10:00:00+02:00",
+        "2026-01-23 11:00 AM", "2026-01-23T10:00:00.123Z", "2026-01-23 - 2026-01-25", "31.02.2026", "46054",
+    ],
+)  # fmt: skip
+def test_a_date_in_another_notation_is_never_left_out_of_a_count(odd: str) -> None:
+    with pytest.raises(TableQueryError, match=re.escape(f"{odd!r} in it can't be read as a date")):
+        months("2026-01-22", odd, "2026-01-24", "2026-01-25")
+
+
+def test_a_cell_that_is_no_date_counts_as_empty() -> None:
+    assert months("2026-01-22", "TBD", "2026-01-24", "0000-00-00", "2026-02-01") == [
+        ["2026-01", "2"],
+        ["2026-02", "1"],
+        ["", "2"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [("24-12-31", "24-11-30", "24-06-15"), ("24/12/31", "24/11/30"), ("23/12/24",), ("01/02/2026", "03/04/2026")],
+)
+def test_a_date_that_may_begin_with_its_year_or_month_is_no_date(cells: tuple[str, ...]) -> None:
+    with pytest.raises(TableQueryError, match="not dates"):
+        months(*cells)
+
+
+@pytest.mark.parametrize(
+    ("cells", "month"),
+    [
+        (("24/12/25", "23/12/25", "22/12/25"), "2025-12"),
+        (("12/24/25", "12/23/25"), "2025-12"),
+        (("24.12.25", "23.12.25"), "2025-12"),
+        (("24-12-99", "23-12-99"), "1999-12"),
+    ],
+)
+def test_short_dates_that_can_be_read_in_one_way(cells: tuple[str, ...], month: str) -> None:
+    assert months(*cells) == [[month, str(len(cells))]]
+
+
+def test_a_date_with_dots_tells_nothing_about_one_with_slashes() -> None:
+    with pytest.raises(TableQueryError, match="can't be read as a date"):
+        months("01.02.2026", "02.02.2026", "03/04/2026")

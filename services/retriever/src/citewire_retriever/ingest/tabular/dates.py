@@ -1,7 +1,6 @@
 """Dates as people write them, in English and German."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Final
@@ -33,28 +32,28 @@ _MONTHS: Final = {
     for name in names
 }
 _CENTURY: Final = 70
+_MONTHS_OF_YEAR: Final = 12
 _MOST_CHARS: Final = 60
 
 
 def date_readers(texts: Sequence[str]) -> list[Callable[[str], datetime | None]]:
     """The functions that read a column's dates; the texts decide whether the day or the month comes first."""
-    readers: list[Callable[[str], datetime | None]] = [read_iso, _named]
-    votes = Counter(order for text in texts for order in _orders(text))
-    if votes["day"] and not votes["month"]:
-        readers.append(lambda text: _short(text, day_first=True))
-    elif votes["month"] and not votes["day"]:
-        readers.append(lambda text: _short(text, day_first=False))
+    readers: list[Callable[[str], datetime | None]] = [read_iso, _named, lambda text: _short(text, dotted=True)]
+    parts = [match.groups() for text in texts if (match := _SHORT.fullmatch(text[:_MOST_CHARS])) and match[2] != "."]
+    if _may_begin_with_years([(int(first), int(second), last) for first, _, second, last, *_ in parts]):
+        return readers
+    firsts = any(int(first) > _MONTHS_OF_YEAR for first, *_ in parts)
+    seconds = any(int(second) > _MONTHS_OF_YEAR for _, _, second, *_ in parts)
+    if firsts is not seconds:
+        readers.append(lambda text: _short(text, day_first=firsts))
     return readers
 
 
-def _orders(text: str) -> list[str]:
-    """The order of day and month that a short date implies; with dots the day comes first."""
-    match = _SHORT.fullmatch(text[:_MOST_CHARS])
-    if match is None:
-        return []
-    if match[2] == "." or int(match[1]) > 12:
-        return ["day"]
-    return ["month"] if int(match[3]) > 12 else []
+def _may_begin_with_years(dates: Sequence[tuple[int, int, str]]) -> bool:
+    """Whether dates like 24-12-31 may have the day last: it takes at least as many values as the year."""
+    if not all(len(last) == 2 and 1 <= int(last) <= 31 and second <= _MONTHS_OF_YEAR for _, second, last in dates):
+        return False
+    return len({first for first, _, _ in dates}) <= len({last for _, _, last in dates}) > 0
 
 
 def read_iso(text: str) -> datetime | None:
@@ -63,9 +62,10 @@ def read_iso(text: str) -> datetime | None:
     return None if match is None else _moment(*match.groups(default="0"))
 
 
-def _short(text: str, *, day_first: bool) -> datetime | None:
+def _short(text: str, *, day_first: bool = True, dotted: bool = False) -> datetime | None:
+    """A short date; one with dots always begins with the day."""
     match = _SHORT.fullmatch(text[:_MOST_CHARS])
-    if match is None:
+    if match is None or (match[2] == ".") is not dotted:
         return None
     first, _, second, year, *time = match.groups(default="0")
     day, month = (first, second) if day_first else (second, first)

@@ -168,9 +168,8 @@ class Compiler:
         if not part:
             return column.type, f"c{place}"
         if column.type != pb.TABLE_TYPE_DATE:
-            raise TableQueryError(
-                where, f"must be absent, because the column contains {TYPE_NAMES[column.type]}, not dates"
-            )
+            problem = f"must be absent, because the column contains {TYPE_NAMES[column.type]}, not dates"
+            raise TableQueryError(where, _hint(problem, column))
         kind = pb.TABLE_TYPE_TEXT if part == pb.DATE_PART_YEAR_MONTH else pb.TABLE_TYPE_NUMBER
         return kind, _PARTS[part].format(f"c{place}")
 

@@ -65,6 +65,8 @@ _AMOUNT: Final = re.compile(r"(?!=)\W*(?:[^\W\d_]{1,10}\W*)?\d[\d\W_]*(?:[^\W\d_
 _SPACES: Final = re.compile(r"['’ \u00a0\u202f]")
 _BOOLEANS: Final = {"true": True, "yes": True, "ja": True, "wahr": True, "false": False, "no": False, "nein": False,
                     "falsch": False}  # fmt: skip
+_DIGIT: Final = re.compile("[1-9]")
+"""Matches what a cell contains if it may be a date; `0000-00-00` isn't one."""
 _LEADING_ZERO: Final = re.compile(r"0\d+")
 _EXACT: Final = Context(prec=100)
 
@@ -95,13 +97,17 @@ def read_column(cells: Sequence[CellLike], notation: Notation) -> Column:
     filled = [index for index, cell in enumerate(cells) if cell != ""]
     for kind, read in ((pb.TABLE_TYPE_BOOLEAN, _read_booleans), (pb.TABLE_TYPE_DATE, _read_dates)):
         values = read([cells[index] for index in filled])
-        if values is not None:
-            return _column(kind, cells, filled, values)
+        if values is None:
+            continue
+        column = _column(kind, cells, filled, values)
+        unread = next((text for index in column.skipped if _DIGIT.search(text := shown(cells[index]))), None)
+        if unread is None:
+            return column
+        return _texts(cells, f"{unread[:_MOST_CHARS]!r} in it can't be read as a date like the others")
     column = _read_numbers(cells, filled, notation)
     if column is not None and not column.refusal:
         return column
-    texts: list[Value | None] = [shown(cell) or None for cell in cells]
-    return Column(pb.TABLE_TYPE_TEXT, texts, refusal="" if column is None else column.refusal)
+    return _texts(cells, "" if column is None else column.refusal)
 
 
 def shown(cell: CellLike) -> str:
@@ -169,6 +175,10 @@ def _column(
     skipped = tuple(index for index in filled if results[index] is None)
     repeats = any(isinstance(cell, Cell) and cell.reached for cell in cells)
     return Column(kind, results, skipped, repeats=repeats)
+
+
+def _texts(cells: Sequence[CellLike], refusal: str) -> Column:
+    return Column(pb.TABLE_TYPE_TEXT, [shown(cell) or None for cell in cells], refusal=refusal)
 
 
 def _most(values: Sequence[object | None]) -> bool:
