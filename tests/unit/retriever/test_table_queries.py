@@ -248,6 +248,18 @@ def test_a_table_of_words_continues_below_an_empty_row_if_the_values_match(ask: 
         ask(data, "a.xlsx", count_of())
 
 
+def test_a_header_repeated_within_a_table_is_no_row(ask: Ask) -> None:
+    rows: list[list[object]] = [["Item", "Cost"], ["a", 1], ["b", 2], ["Item", "Cost"], ["c", 4]]
+    for data, name in (
+        (book(rows), "a.xlsx"),
+        (csv_table(*(",".join(map(str, row)) for row in rows)), "a.csv"),
+    ):
+        result = ask(data, name, count_of())
+        assert (texts(result), list(result.excluded_rows)) == ([["3"]], [4])
+    with pytest.raises(TableQueryError, match="row 4, below an empty one"):  # it may be another month's table
+        ask(csv_table("Item,Cost", "a,1", "", "Item,Cost", "b,2"), "a.csv", count_of())
+
+
 def test_tables_are_distinguished(ask: Ask) -> None:
     assert texts(ask(book(APART), "a.xlsx", total("Cost"))) == [["1"]]
     twice = book([["Item", "Cost"], ["a", 1]], [["Item", "Cost"], ["a", 2]])

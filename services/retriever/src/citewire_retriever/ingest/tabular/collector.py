@@ -45,6 +45,8 @@ class Collector:
         self._lopsided = False
         """Whether some row is empty in one of these groups."""
         self._texts: dict[str, str] = {}
+        self._header: dict[int, str] = {}
+        """The cells of the current table's header."""
 
     def begin(self, row: Row, *, alone: bool) -> None:
         """Starts a table."""
@@ -59,6 +61,7 @@ class Collector:
         self.tables.append(table)
         self._samples.append([])
         self._lopsided = False
+        self._header = row.cells
         self._blocks = _blocks(table.names)
         table.cells = {column: [] for column, name in table.names.items() if self._is_used(name)}
 
@@ -70,7 +73,7 @@ class Collector:
         text = one_line(next(iter(row.cells.values())))
         follows = row.number == table.last_row + 1
         table.last_row = row.number
-        if _is_left_out(row, text, table.names, follows=follows):
+        if (follows and row.cells == self._header) or _is_left_out(row, text, table.names, follows=follows):
             table.excluded.append(row.number)
             return
         sample = self._samples[-1]
