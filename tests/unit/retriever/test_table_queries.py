@@ -155,6 +155,10 @@ CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
     "a row that may be a total": (
         csv_table("Item,Cost", "a,1.50", "b,2.50", "Total North,4.01"), "a.csv", total("Cost"), "row 4 ('Total North')",
     ),
+    "a ranked row that may be a total": (
+        csv_table("Item,Cost", "a,1.50", "b,2.50", "Total North,4.01"), "a.csv",
+        pb.TableQuery(columns=["Item"], order_by=[pb.TableOrder(index=1)], limit=1), "row 4 ('Total North')",
+    ),
     "merged amounts": (
         book([["Item", "Cost"], ["a", 5], ["b", None]], merges=("B2:B3",)), "a.xlsx", total("Cost"), "merged cells",
     ),

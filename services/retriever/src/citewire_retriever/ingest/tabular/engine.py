@@ -174,8 +174,8 @@ def _run(  # the parts of a query
 
 
 def _check_totals(connection: Connection, table: Table, statement: Statement, source: str) -> None:
-    """Refuses to add rows if one may be the total of others."""
-    if not statement.is_aggregate or not table.maybe_totals:
+    """Refuses to add or rank rows if one may be the total of others."""
+    if not (statement.is_aggregate or statement.order) or not table.maybe_totals:
         return
     sql = f"SELECT min(n) {source} AND n IN (SELECT unnest(?))"
     row = connection.execute(sql, [*statement.parameters, list(table.maybe_totals)]).fetchone()
