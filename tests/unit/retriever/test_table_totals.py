@@ -102,3 +102,32 @@ def test_types_of_totals_are_numbers() -> None:
     table = read("Item,When,Cost", "a,2026-01-01,1.50", "b,2026-01-02,2.50", "Total,,4.00")
     assert table.column(2).type == pb.TABLE_TYPE_DATE
     assert table.excluded == [4]
+
+
+@pytest.mark.parametrize(
+    "label", ["Gesamtergebnis", "Somma", "Totalsumma", "Ogółem", "Eindtotaal", "Общий итог", "Σ", "รวม", "総合計"]
+)
+def test_words_for_totals_in_more_languages(label: str) -> None:
+    table = read("Item,Cost,Count", "a,1.50,2", "b,2.25,3", f"{label},3.75,5")
+    assert (table.rows, table.excluded) == ([2, 3], [4])
+
+
+def test_totals_that_spreadsheets_insert_in_german() -> None:
+    rows = ("Nord,1.5", "Nord,2.5", "Nord Ergebnis,4.0", "Süd,8.5", "Süd,1.5", "Süd Ergebnis,10.0")
+    table = read("Region,Cost", *rows, "Gesamtergebnis,14.0")
+    assert (table.excluded, table.maybe_totals) == ([4, 7, 8], {})
+
+
+@pytest.mark.parametrize("used", [None, frozenset({"cost"}), frozenset[str]()])
+def test_a_last_row_with_the_sums_above_may_be_a_total_whatever_its_label(used: frozenset[str] | None) -> None:
+    lines = ("Item,Cost,Count", "a,1000.50,2", "b,234.25,3")
+    table = read(*lines, "Balance,1234.75,5", used=used)
+    assert (table.rows, table.maybe_totals) == ([2, 3, 4], {4: "Balance"})
+    for last in ("Balance,1234.75,6", "Balance,1234.76,5", "c,1000.50,2"):
+        table = read(*lines, last, used=used)
+        assert (table.rows, table.excluded, table.maybe_totals) == ([2, 3, 4], [], {})
+
+
+def test_a_small_number_may_be_the_sum_above_by_chance() -> None:
+    table = read("Item,Cost", "a,1", "b,2", "c,3")
+    assert (table.rows, table.maybe_totals) == ([2, 3, 4], {})

@@ -19,6 +19,8 @@ MOST_ROWS: Final = 2_000_000
 """Most rows of a table for computing."""
 MOST_CELLS: Final = 12_000_000
 """Most cells of the columns that a query uses."""
+_MOST_READ_TWICE: Final = 20_000
+"""Most rows of a table that is read twice just to see whether its last row is a total without a known label."""
 _SAMPLED_ROWS: Final = 50
 _SHARED_TEXTS: Final = 10_000
 _NOTE: Final = re.compile(r"\*|(?:source|notes?|quellen?|hinweis|anmerkung(?:en)?|nota|fuente)\s?:", re.I)
@@ -45,6 +47,7 @@ class Collector:
         self._lopsided = False
         """Whether some row is empty in one of these groups."""
         self._texts: dict[str, str] = {}
+        self._last_text = ""
         self._header: dict[int, str] = {}
         """The cells of the current table's header."""
 
@@ -94,6 +97,7 @@ class Collector:
                 "", f"the table at row {table.header_row} is too large to be queried: the maximum is {most}"
             )
         self._note_candidate(table, row, text, follows=follows)
+        self._last_text = text
         table.rows.append(row.number)
         for column, cells in table.cells.items():
             cells.append(self._cell(row, column))
@@ -155,6 +159,9 @@ class Collector:
             return
         table, sample = self.tables[-1], self._samples[-1]
         table.names = dict(sorted(table.names.items()))
+        index = len(table.rows) - 1
+        if 0 < index < _MOST_READ_TWICE and not any(each.index == index for each in table.candidates[-1:]):
+            table.candidates.append(Candidate(index, Label.LAST, self._last_text[:_NOTE_CHARS]))
         table.notation = notation_of(_sampled(sample, column) for column in table.names)
         if self._lopsided:
             table.refusal = table.refusal or "tables of different lengths stand side by side in it"

@@ -2,7 +2,7 @@
 
 `Total Energies` is a company, `Gesamt` a label, and either may be in the first cell. A row is a total if its numbers
 are the sums of the rows above, or if it is labelled only as one and placed where totals are; otherwise it is data. If
-the evidence conflicts, the row stays undecided.
+the evidence conflicts, the row stays undecided, and so does a last row with any label whose numbers are sums.
 """
 
 import re
@@ -20,9 +20,11 @@ from citewire_retriever.ingest.parsers.workbook import Row
 from citewire_retriever.ingest.tabular.values import Column, is_number
 
 _WORDS: Final = (
-    "(?:grand |sub|sub-|sub )?totals?|sums?|(?:gesamt|zwischen|end|teil)?summe|gesamt|insgesamt|totaal|totale?"
-    "|totaux|sous-total|total général|total general|somme|suma|razem|summa|yhteensä|celkem|összesen|toplam|итого"
-    "|всего|разом|σύνολο|합계|合計|合计|总计|小计|小計|総計|المجموع|सकल योग"
+    "(?:grand |sub|sub-|sub )?totals?|sums?|(?:gesamt|zwischen|end|teil)?summe|gesamt|insgesamt|(?:eind|sub)?totaal"
+    "|(?:sub)?totale?|totaux|sous-total|total général|total general|somm[ae]|suma|razem|ogółem|(?:total|del)?summa"
+    "|(?:gesamt|zwischen)?ergebnis|gesamtbetrag|totalsum|hovedtotal|i alt|yhteensä|celkem|(?:celkový )?součet|összesen"
+    "|végösszeg|toplam|итого?|общий итог|всего|разом|σύνολο|kokku|ukupno|jumlah|[σ∑]|합계|총계|合計|合计|总计"
+    '|小计|小計|総計|総合計|รวม|tổng(?: cộng)?|סה"כ|المجموع|(?:ال)?إجمالي|सकल योग|कुल(?: योग)?'
 )
 _TOTAL: Final = re.compile(rf"(?:{_WORDS})\s*[:：]?", re.I)
 _MAYBE_TOTAL: Final = re.compile(rf"(?:{_WORDS})\b.*|.*\b(?:{_WORDS})\s*[:：]?", re.I | re.S)
@@ -31,6 +33,8 @@ _LABEL_CELLS: Final = 3
 """Leading cells that may contain a total's label."""
 _FEWEST: Final = 2
 """Fewest rows for a meaningful sum: the sum of one row is its own value."""
+_MEANINGFUL_DIGITS: Final = 4
+"""Fewest digits of a row's numbers that are hardly sums by chance."""
 _MOST_STARTS: Final = 100
 _DASHES: Final = frozenset("-–—−")
 _ADDED: Final = frozenset({pb.TABLE_TYPE_NUMBER, pb.TABLE_TYPE_CURRENCY})
@@ -46,6 +50,8 @@ class Label(Enum):
     """A later cell only says that it is a total."""
     IN_PART = "in part"
     """Its first cell contains such a word among others, or other cells contain words."""
+    LAST = "last"
+    """It is the table's last row, and labelled as none of the above."""
     NONE = "none"
     """It has numbers, but is empty where other rows have a name."""
 
@@ -107,6 +113,8 @@ def settle(
         starts = _starts(candidate.index, gaps, totals)
         matches = [match for each in sums if (match := each.compare(candidate.index, starts, totals)) is not None]
         verdict = _verdict(candidate.label, matches, is_last=candidate.index in lasts)
+        if candidate.label is Label.LAST and sum(each.digits(candidate.index) for each in sums) < _MEANINGFUL_DIGITS:
+            verdict = Verdict.DATA
         verdicts.append(verdict)
         if verdict is Verdict.TOTAL:
             totals.append(candidate.index)
@@ -133,6 +141,11 @@ class _Sums:
     def leave_out(self, index: int) -> None:
         """Counts a row as a total from now on."""
         self._totals.append(_EXACT.add(self._totals[-1], self._values[index] or Decimal()))
+
+    def digits(self, index: int) -> int:
+        """How many digits a row's number has, without zeros at its end; none if it has no number."""
+        value = self._values[index]
+        return 0 if value is None else len(value.normalize(_EXACT).as_tuple().digits)
 
     def compare(self, index: int, starts: Sequence[int], totals: Sequence[int]) -> _Match | None:
         """How a row's number relates to the sums of the rows from one of the starts; None if it has no number."""
@@ -163,7 +176,7 @@ def _last_ones(candidates: Sequence[Candidate], gaps: Sequence[int], count: int)
     """Indexes of candidates followed only by other candidates, up to an empty row or the table's end."""
     lasts: set[int] = set()
     ends = {count, *gaps}
-    for candidate in reversed(candidates):
+    for candidate in reversed([candidate for candidate in candidates if candidate.label is not Label.LAST]):
         if candidate.index + 1 in ends or candidate.index + 1 in lasts:
             lasts.add(candidate.index)
     return lasts
@@ -179,6 +192,8 @@ def _verdict(label: Label, matches: Sequence[_Match], *, is_last: bool) -> Verdi
     sums = bool(matches) and all(match is _Match.SUM for match in matches)
     if label is Label.NONE and not is_last:
         return Verdict.DATA
+    if label is Label.LAST:
+        return Verdict.UNDECIDED if sums else Verdict.DATA
     if sums or (label is Label.ALONE and is_last):
         return Verdict.TOTAL
     if label in {Label.ALONE, Label.BESIDE}:
