@@ -223,6 +223,27 @@ def test_binary_fractions_are_computed_as_the_decimals_shown(ask: Ask) -> None:
     assert texts(result) == [["12345678901234567890.3"]]
 
 
+def formatted(*formats: str) -> bytes:
+    """A workbook of numbers, each with its format."""
+    result = Workbook()
+    page = result.worksheets[0]
+    page.append(["Item", "Cost"])
+    for index, code in enumerate(formats, start=1):
+        page.append([f"a{index}", index])
+        page.cell(index + 1, 2).number_format = code
+    buffer = io.BytesIO()
+    result.save(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("other", ["#,##0.00 [$kr-41D]", "[$Fr.-807] #,##0.00", "#,##0.00\\ [$zł-415]", "[$CHF]0"])
+def test_amounts_in_any_other_currency_are_not_added(ask: Ask, other: str) -> None:
+    euros = "#,##0.00 [$€-407]"
+    assert texts(ask(formatted(euros, euros, '#,##0.00 "€"', "[$-409]0"), "a.xlsx", total("Cost"))) == [["10"]]
+    with pytest.raises(TableQueryError, match="several currencies"):
+        ask(formatted(euros, euros, other), "a.xlsx", total("Cost"))
+
+
 def test_merged_categories_apply_to_each_row(ask: Ask) -> None:
     data = book([["Region", "Cost"], ["North", 1], [None, 2], ["South", 4]], merges=("A2:A3",))
     assert texts(ask(data, "a.xlsx", total("Cost", equals("Region", "north")))) == [["3"]]

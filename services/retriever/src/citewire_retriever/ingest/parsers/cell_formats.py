@@ -74,7 +74,7 @@ def number_kind(code: str) -> tuple[Literal["number", "percent", "currency", "da
         return ("date" if has_day else "time"), ""
     if any(kind == "sign" and text == "%" for kind, text in tokens):
         return "percent", ""
-    currency = next(
+    currency = next((text.strip() for kind, text in tokens if kind == "currency" and text.strip()), "") or next(
         (match[0] for kind, text in tokens if kind in {"literal", "sign"} and (match := _CURRENCY.search(text))), ""
     )
     return ("currency", currency) if currency else ("number", "")
@@ -108,7 +108,7 @@ def _sections(code: str) -> tuple[tuple[Token, ...], ...]:
         text = match.group(kind)
         if kind == "sign" and text == ";":
             sections.append([])
-        elif kind in {"quoted", "escaped", "currency"}:
+        elif kind in {"quoted", "escaped"}:
             sections[-1].append(("literal", text))
         elif kind == "date" and text[0] == ".":
             seconds = any(each == "date" and word[0] in "sS" for each, word in sections[-1][-1:])
@@ -238,7 +238,9 @@ def _behind(tokens: Sequence[Token]) -> str:
 
 
 def _literal(kind: str, text: str) -> str:
-    return text if kind == "literal" or (kind == "sign" and text not in "0#?,@.") or kind == "date" else ""
+    return (
+        text if kind in {"literal", "currency"} or (kind == "sign" and text not in "0#?,@.") or kind == "date" else ""
+    )
 
 
 def _show_fraction(value: float, signs: str) -> str:
@@ -268,7 +270,7 @@ def _show_date(days: float, tokens: Sequence[Token]) -> str:
             parts.append(f"{moment.microsecond / 1e6:.{digits}f}"[1:])
         elif kind == "date":
             parts.append(_unit(text.lower(), moment, half_day=half_day, minutes=_is_minute(tokens, index)))
-        elif kind in {"literal", "sign"} and text != "@":
+        elif kind in {"literal", "currency", "sign"} and text != "@":
             parts.append(text)
     return "".join(parts).strip()
 
