@@ -244,6 +244,17 @@ def test_amounts_in_any_other_currency_are_not_added(ask: Ask, other: str) -> No
         ask(formatted(euros, euros, other), "a.xlsx", total("Cost"))
 
 
+def test_codes_keep_their_leading_zeros(ask: Ask) -> None:
+    by_cost = pb.TableQuery(
+        group_by=[pb.TableGroup(column="Cost")], aggregates=[pb.TableAggregate(function=pb.TABLE_FUNCTION_COUNT)]
+    )
+    assert texts(ask(formatted("00000", "0"), "a.xlsx", by_cost)) == [["00001", "1"], ["2", "1"]]
+    assert texts(ask(csv_table("Item,Cost", "a,030 123 456", "b,40 123 456"), "a.csv", by_cost)) == [
+        ["030 123 456", "1"],
+        ["40 123 456", "1"],
+    ]
+
+
 def test_merged_categories_apply_to_each_row(ask: Ask) -> None:
     data = book([["Region", "Cost"], ["North", 1], [None, 2], ["South", 4]], merges=("A2:A3",))
     assert texts(ask(data, "a.xlsx", total("Cost", equals("Region", "north")))) == [["3"]]

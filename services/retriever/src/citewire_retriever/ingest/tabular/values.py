@@ -67,7 +67,8 @@ _BOOLEANS: Final = {"true": True, "yes": True, "ja": True, "wahr": True, "false"
                     "falsch": False}  # fmt: skip
 _DIGIT: Final = re.compile("[1-9]")
 """Matches what a cell contains if it may be a date; `0000-00-00` isn't one."""
-_LEADING_ZERO: Final = re.compile(r"0\d+")
+_LEADING_ZERO: Final = re.compile(r"0[\d\s'’]*\d")
+"""Matches a code, whether it is stored as a text or as a number with a format like `00000`."""
 _EXACT: Final = Context(prec=100)
 
 
@@ -226,7 +227,7 @@ def _read_numbers(cells: Sequence[CellLike], filled: list[int], notation: Notati
         percents += percent
         if currency:
             currencies[currency] += 1
-    if not filled or not _most(values) or any(_LEADING_ZERO.fullmatch(_untyped(cell)) for cell in texts):
+    if not filled or not _most(values) or any(_LEADING_ZERO.fullmatch(shown(cell)[:_MOST_CHARS]) for cell in texts):
         return None
     numbers = [value for value in values if value is not None]
     kind = pb.TABLE_TYPE_PERCENT if percents else pb.TABLE_TYPE_CURRENCY if currencies else pb.TABLE_TYPE_NUMBER
