@@ -97,6 +97,14 @@ def test_a_month_without_a_year_must_occur_once_in_the_table() -> None:
         assert query_for(question, umsatz(first, last), TODAY) is None
 
 
+def test_a_period_without_its_column_needs_all_dates_to_be_read() -> None:
+    """A column of dates like 01/02/2026, whose order is unknown, is one of texts."""
+    due = Column("Due date", pb.TABLE_TYPE_TEXT, ("01/02/2026", "03/04/2026"))
+    question = "Wie hoch ist der Umsatz im März 2026?"
+    assert query_for(question, UMSATZ, TODAY) is not None
+    assert query_for(question, Table((*UMSATZ.columns, due), UMSATZ.names), TODAY) is None
+
+
 @pytest.mark.parametrize(
     ("amount", "read"),
     [

@@ -57,6 +57,14 @@ class Table:
         return tuple(Header.read(column) for column in self.columns)
 
     @cached_property
+    def has_unread_dates(self) -> bool:
+        """Whether a column of dates, by its name, isn't one: then a period may be meant of that one."""
+        return any(
+            column.type != pb.TABLE_TYPE_DATE and any(word == "date" or word.endswith("datum") for word in header.words)
+            for column, header in zip(self.columns, self.headers, strict=True)
+        )
+
+    @cached_property
     def row_nouns(self) -> tuple[str, ...]:
         """Words that may denote a row: the only meaningful word of each name."""
         nouns: list[str] = []

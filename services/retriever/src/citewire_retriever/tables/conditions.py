@@ -74,7 +74,7 @@ class Conditions:
         self._today = today
         self._readings = 0
         self._dates = [index for index, column in enumerate(table.columns) if column.type == pb.TABLE_TYPE_DATE]
-        only = self._dates[0] if len(self._dates) == 1 else None
+        only = self._dates[0] if len(self._dates) == 1 and not table.has_unread_dates else None
         self._moment = only if only is not None and table.headers[only].is_moment else None
 
     def tails(self, start: int) -> Iterator[Tail]:
