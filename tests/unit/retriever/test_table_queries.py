@@ -140,6 +140,10 @@ CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
     "a formula without its value": (
         book([["Item", "Cost"], ["a", 1], ["b", "=1+1"]]), "a.xlsx", total("Cost"), "formulas in column 'Cost'",
     ),
+    "a header of years above a row of words": (
+        book([["Site", 2023, 2024], ["Pier", 1, 2], ["Dock", "n/a", "n/a"], ["Quay", 5, 6]]), "a.xlsx", count_of(),
+        "row 1, above its header, looks like data",
+    ),
     "a row of formulas without values": (
         book([["Item", "Cost"], ["a", 1], ["=1", "=1+1"], ["b", 1]]), "a.xlsx", count_of(), "results of its formulas",
     ),

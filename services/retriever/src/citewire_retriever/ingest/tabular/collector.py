@@ -48,6 +48,8 @@ class Collector:
         """Whether some row is empty in one of these groups."""
         self._texts: dict[str, str] = {}
         self._last_text = ""
+        self._above: list[Row] = []
+        """Wide rows with numbers above the first header, which may be data; only the first ones."""
         self._header: dict[int, str] = {}
         """The cells of the current table's header."""
 
@@ -61,6 +63,9 @@ class Collector:
             table.refusal = (
                 f"its first row, {row.number}, looks like data: a row with the names of the columns is missing"
             )
+        above = next((each for each in self._above if len(each.cells) >= len(row.cells)), None)
+        if above is not None and not self.tables:
+            table.refusal = f"row {above.number}, above its header, looks like data"
         self.tables.append(table)
         self._samples.append([])
         self._lopsided = False
@@ -71,6 +76,8 @@ class Collector:
     def add(self, row: Row) -> None:
         """Adds a row to the table."""
         if not self.tables:
+            if len(row.cells) > 1 and len(self._above) < _SAMPLED_ROWS and _has_digits(row):
+                self._above.append(row)
             return
         table = self.tables[-1]
         text = one_line(next(iter(row.cells.values())))
