@@ -144,6 +144,13 @@ CUT: dict[str, tuple[bytes, str, pb.TableQuery, str]] = {
         book([["Site", 2023, 2024], ["Pier", 1, 2], ["Dock", "n/a", "n/a"], ["Quay", 5, 6]]), "a.xlsx", count_of(),
         "row 1, above its header, looks like data",
     ),
+    "headings among the rows": (
+        csv_table("Item,Cost,Count", "North,,", "a,1,2", "b,2,3", "South,,", "c,4,4"), "a.csv", count_of(),
+        "row 2 may be a heading",
+    ),
+    "headings among the names": (
+        csv_table("Item,Cost,Count", "North,,", "a,1,2", "b,2,3"), "a.csv", count_of("Item"), "row 2 may be a heading",
+    ),
     "a row of formulas without values": (
         book([["Item", "Cost"], ["a", 1], ["=1", "=1+1"], ["b", 1]]), "a.xlsx", count_of(), "results of its formulas",
     ),
@@ -298,6 +305,17 @@ def test_a_header_repeated_within_a_table_is_no_row(ask: Ask) -> None:
         assert (texts(result), list(result.excluded_rows)) == ([["3"]], [4])
     with pytest.raises(TableQueryError, match="row 4, below an empty one"):  # it may be another month's table
         ask(csv_table("Item,Cost", "a,1", "", "Item,Cost", "b,2"), "a.csv", count_of())
+
+
+def test_headings_among_the_rows_do_not_matter_for_sums(ask: Ask) -> None:
+    data = csv_table("Item,Cost,Count", "North,,", "a,1,2", "b,2,3", "South,,", "c,4,4")
+    assert texts(ask(data, "a.csv", total("Cost"))) == [["7"]]
+    filled = pb.TableFilter(column="Cost", op=pb.TABLE_OPERATOR_FILLED)
+    assert texts(ask(data, "a.csv", count_of("", filled))) == [["3"]]
+    bare = csv_table("Item,Cost,Count", "a,1,2", "b,,", "c,4,4")
+    assert texts(ask(bare, "a.csv", count_of())) == [["3"]]
+    form = csv_table("Item,Cost,Count", "a,,", "b,,")
+    assert texts(ask(form, "a.csv", count_of())) == [["2"]]
 
 
 def test_tables_are_distinguished(ask: Ask) -> None:

@@ -21,6 +21,8 @@ MOST_CELLS: Final = 12_000_000
 """Most cells of the columns that a query uses."""
 _MOST_READ_TWICE: Final = 20_000
 """Most rows of a table that is read twice just to see whether its last row is a total without a known label."""
+_MOST_BESIDE_A_NAME: Final = 2
+"""Most columns of a table in which a row with only a name is an ordinary one."""
 _SAMPLED_ROWS: Final = 50
 _SHARED_TEXTS: Final = 10_000
 _NOTE: Final = re.compile(r"\*|(?:source|notes?|quellen?|hinweis|anmerkung(?:en)?|nota|fuente)\s?:", re.I)
@@ -103,6 +105,8 @@ class Collector:
             raise TableQueryError(
                 "", f"the table at row {table.header_row} is too large to be queried: the maximum is {most}"
             )
+        if (not table.rows or table.headings) and len(table.names) > _MOST_BESIDE_A_NAME and _is_name(row, table.names):
+            table.headings.append(row.number)
         self._note_candidate(table, row, text, follows=follows)
         self._last_text = text
         table.rows.append(row.number)
@@ -221,6 +225,11 @@ def _is_left_out(row: Row, text: str, names: Mapping[int, str], *, follows: bool
     if column not in names or row.wide.get(column, column) - column + 1 >= len(names):
         return True
     return not follows or len(text) > _NOTE_CHARS or says_total(text) or _NOTE.match(text) is not None
+
+
+def _is_name(row: Row, names: Mapping[int, str]) -> bool:
+    """Whether a row has only a name, in the first column."""
+    return row.cells.keys() == {min(names)} and not _has_digits(row)
 
 
 def _goes_on(rows: Sequence[Row], row: Row) -> bool:

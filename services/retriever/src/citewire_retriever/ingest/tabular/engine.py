@@ -142,6 +142,7 @@ def _run(  # the parts of a query
     connection.unregister("arrays")
     source = f"FROM whole WHERE {statement.condition}"
     _check_totals(connection, table, statement, source)
+    _check_headings(connection, table, compiler, statement, source)
     expressions = [expression for output in statement.outputs for expression in output.expressions]
     outputs = "".join(f"{expression} AS o{index}, " for index, expression in enumerate(expressions))
     groups = ", ".join(f"o{index}" for index in range(statement.groups))
@@ -183,6 +184,20 @@ def _check_totals(connection: Connection, table: Table, statement: Statement, so
         label = table.maybe_totals[row[0]]
         problem = f"row {row[0]} ({label!r}) may be a total of others: leave it out with a filter"
         raise TableQueryError("", f"{problem}, so that nothing counts twice")
+
+
+def _check_headings(
+    connection: Connection, table: Table, compiler: Compiler, statement: Statement, source: str
+) -> None:
+    """Refuses to count rows if some may be headings of others; they have no values to add."""
+    if not (statement.counts_rows or min(table.names) in compiler.columns):
+        return
+    if not 0 < len(table.headings) < len(table.rows):
+        return
+    sql = f"SELECT min(n) {source} AND n IN (SELECT unnest(?))"
+    row = connection.execute(sql, [*statement.parameters, table.headings]).fetchone()
+    if statement.is_aggregate and row is not None and row[0] is not None:
+        raise TableQueryError("", f"row {row[0]} may be a heading of those below it: leave it out with a filter")
 
 
 def _answer_row(outputs: Sequence[Output], row: tuple[Any, ...]) -> pb.TableAnswerRow:

@@ -73,6 +73,7 @@ class Statement:
     groups: int = 0
     """Number of leading outputs that rows are grouped by."""
     is_aggregate: bool = False
+    counts_rows: bool = False
     condition: str = "true"
     parameters: list[object] = field(default_factory=list[object])
     order: list[str] = field(default_factory=list[str])
@@ -102,6 +103,7 @@ class Compiler:
         statement.condition = " AND ".join(conditions) or "true"
         statement.is_aggregate = bool(query.group_by or query.aggregates)
         statement.groups = len(query.group_by)
+        statement.counts_rows = any(not each.column for each in query.aggregates)
         if statement.is_aggregate:
             if query.columns:
                 raise TableQueryError("query.columns", "must be empty if rows are grouped or aggregated")

@@ -39,6 +39,8 @@ class Table:
     """Whether its cells have names, like `B2`."""
     maybe_totals: dict[int, str] = field(default_factory=dict[int, str])
     """Numbers of rows that may or may not be totals of others, with their first texts."""
+    headings: list[int] = field(default_factory=list[int])
+    """Numbers of rows that may be headings of those below: of a table whose first row is one, all with only a name."""
     verdicts: tuple[Verdict, ...] = ()
     """The results for the candidates."""
     uncomputed: set[int] = field(default_factory=set[int])
