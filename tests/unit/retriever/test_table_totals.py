@@ -128,6 +128,12 @@ def test_a_last_row_with_the_sums_above_may_be_a_total_whatever_its_label(used: 
         assert (table.rows, table.excluded, table.maybe_totals) == ([2, 3, 4], [], {})
 
 
+def test_a_last_row_may_be_the_total_of_parts_with_totals_whose_labels_are_not_known() -> None:
+    parts = ("a,100.25", "b,200.50", "Nordsum X,300.75", "c,10.25", "d,20.50", "Sydsum X,30.75")
+    assert list(read("Item,Cost", *parts, "Alt,331.50").maybe_totals) == [8]
+    assert read("Item,Cost", *parts, "Alt,331.51").maybe_totals == {}
+
+
 def test_a_small_number_may_be_the_sum_above_by_chance() -> None:
     table = read("Item,Cost", "a,1", "b,2", "c,3")
     assert (table.rows, table.maybe_totals) == ([2, 3, 4], {})

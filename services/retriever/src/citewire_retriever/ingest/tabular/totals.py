@@ -112,6 +112,8 @@ def settle(
     for candidate in candidates:
         starts = _starts(candidate.index, gaps, totals)
         matches = [match for each in sums if (match := each.compare(candidate.index, starts, totals)) is not None]
+        if candidate.label is Label.LAST and matches and all(each.is_half(candidate.index) for each in sums):
+            matches = [_Match.SUM]  # the rows above include the totals of all parts, without a known label
         verdict = _verdict(candidate.label, matches, is_last=candidate.index in lasts)
         if candidate.label is Label.LAST and sum(each.digits(candidate.index) for each in sums) < _MEANINGFUL_DIGITS:
             verdict = Verdict.DATA
@@ -146,6 +148,12 @@ class _Sums:
         """How many digits a row's number has, without zeros at its end; none if it has no number."""
         value = self._values[index]
         return 0 if value is None else len(value.normalize(_EXACT).as_tuple().digits)
+
+    def is_half(self, index: int) -> bool:
+        """Whether a row's number is half of the sum of those above, or it has none."""
+        value = self._values[index]
+        above = _EXACT.subtract(self._until[index], self._totals[-1])
+        return value is None or _EXACT.multiply(value, Decimal(2)) == above
 
     def compare(self, index: int, starts: Sequence[int], totals: Sequence[int]) -> _Match | None:
         """How a row's number relates to the sums of the rows from one of the starts; None if it has no number."""
