@@ -129,7 +129,7 @@ async def test_words_of_hidden_answers_find_no_conversation(people: People) -> N
         retriever.results = [result(document_id, document_id=document_id, text=SECRET)]
         asked.append((await people.ask("bob"))["conversation_id"])
 
-    async def found(q: str) -> list[str]:
+    async def search(q: str) -> list[str]:
         ids, token = list[str](), ""
         while True:
             params = {"q": q, "page_size": 1, "page_token": token}
@@ -140,12 +140,12 @@ async def test_words_of_hidden_answers_find_no_conversation(people: People) -> N
                 return ids
             assert page["conversations"], "an empty page tells that something is hidden"
 
-    assert await found("REVENUE") == asked[::-1]
+    assert await search("REVENUE") == asked[::-1]
     retriever.hidden["bob"] = {7}
-    assert await found("REVENUE") == [asked[2], asked[0]]
-    assert await found("how much") == asked[::-1]
+    assert await search("REVENUE") == [asked[2], asked[0]]
+    assert await search("how much") == asked[::-1]
     retriever.hidden["bob"] = {7, 8}
-    assert await found("REVENUE") == []
+    assert await search("REVENUE") == []
 
 
 async def test_the_history_sent_to_a_model_omits_hidden_answers(people: People) -> None:

@@ -36,6 +36,20 @@ def rows(document: ParsedDocument) -> list[tuple[str, str]]:
     return [(block.place.cell_range, document.text[block.start : block.end]) for block in blocks]
 
 
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        ("a_xD83D__xDE00_b", "a\U0001f600b"),
+        ("a_xD83D_b", "a\ufffdb"),
+        ("a_x0000_b", "ab"),
+        ("a_x0007_b", "ab"),
+    ],
+)
+def test_escaped_characters_can_be_stored(escaped: str, text: str) -> None:
+    cells = "".join(f'<row><c t="inlineStr"><is><t>{each}</t></is></c></row>' for each in ("Name", escaped))
+    assert read(xlsx(cells)).text.endswith(f"Name: {text}")
+
+
 def test_rows_have_their_sheet_number_and_cells() -> None:
     book = openpyxl.Workbook()
     prices = book.active

@@ -56,18 +56,18 @@ class ConversationReader:
             return await self.store.list_conversations(
                 tenant, shared=shared, part=part, page_size=page_size, page_token=page_token
             )
-        found, token, more = list[Conversation](), page_token, True
-        while more and len(found) <= page_size:
+        matches, token, more = list[Conversation](), page_token, True
+        while more and len(matches) <= page_size:
             page, token = await self.store.list_conversations(tenant, part=part, page_size=_PAGE, page_token=token)
             more = bool(token)
             by_answer = [conversation.conversation_id for conversation in page if conversation.found_in]
             withheld = await self._withheld(tenant, by_answer) if by_answer else {}
-            found += [
+            matches += [
                 conversation
                 for conversation in page
                 if not conversation.found_in or {*conversation.found_in} - withheld[conversation.conversation_id]
             ]
-        return found[:page_size], cursor_of(found[page_size - 1]) if len(found) > page_size else ""
+        return matches[:page_size], cursor_of(matches[page_size - 1]) if len(matches) > page_size else ""
 
     async def get(
         self, tenant: Tenant, conversation_id: UUID, *, page_size: int, after: int

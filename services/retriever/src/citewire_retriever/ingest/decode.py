@@ -119,6 +119,11 @@ def clean(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+def clean_units(text: str) -> str:
+    """Like `clean`, for text put together from UTF-16 units: pairs of surrogates are combined."""
+    return clean(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
 def _decode_raw(data: bytes) -> str | None:
     for mark, encoding in _BOMS:
         if data.startswith(mark):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mmap import mmap
 from typing import Final
 
-from citewire_retriever.ingest.decode import clean
+from citewire_retriever.ingest.decode import clean_units
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
@@ -298,7 +298,7 @@ def _joined(pieces: list[str]) -> str:
     """Joins the pieces, with surrogate pairs combined, and empties them."""
     text = "".join(pieces)
     pieces.clear()
-    return clean(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")).strip()
+    return clean_units(text).strip()
 
 
 def _known(encoding: str) -> str:

@@ -11,6 +11,7 @@ from mmap import mmap
 from typing import IO, Final
 
 from citewire_retriever.ingest.cells import column_number
+from citewire_retriever.ingest.decode import clean_units
 from citewire_retriever.ingest.document import Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.cell_formats import BUILT_IN, general, number_kind, show, to_moment
@@ -210,7 +211,7 @@ def _rich_text(element: Element) -> str:
 
 def _unescaped(text: str) -> str:
     """Decodes characters that XML can't contain, written as ``_x000D_``."""
-    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text) if "_x" in text else text
+    return clean_units(_ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)) if "_x" in text else text
 
 
 def _column(reference: str) -> int:
