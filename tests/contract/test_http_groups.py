@@ -239,7 +239,7 @@ async def test_a_key_of_few_groups_rotates_none_of_all(gateway: Gateway, ada: He
     assert await groups_of(gateway, bob) == ["legal"]
     limited = await key_of(gateway, bob, groups=[])
     listed = (await gateway.http.get("/v1/keys", headers=limited)).json()["keys"]
-    whole, own = (next(key["id"] for key in listed if key.get("groups") == groups) for groups in (None, []))
+    whole, own = (next(key["id"] for key in listed if key.get("groups") == groups) for groups in (None, list[str]()))
     refused = await gateway.http.post(f"/v1/keys/{whole}:rotate", json={}, headers=limited)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "key_id")
     assert await groups_of(gateway, bob) == ["legal"]
