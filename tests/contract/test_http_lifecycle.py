@@ -209,10 +209,9 @@ async def test_a_silent_model_gets_headers_and_heartbeats(database: Database, fa
         seen = ""
         async for piece in response.aiter_text():
             seen += piece
-            if seen.count(": keep-alive\n\n") >= 3:
+            # The frames that were held back come first, then heartbeats; a busy machine may send one before.
+            if seen.partition("event: conversation\n")[2].count(": keep-alive\n\n") >= 3:
                 release.set()
-    # The frames that were held back come first, then heartbeats.
-    assert seen.startswith("event: conversation\n")
     assert [frame.event for frame in frames_of(seen)] == ["conversation", "citations", "token", "usage", "done"]
 
 
