@@ -178,11 +178,10 @@ def _check_totals(connection: Connection, table: Table, statement: Statement, so
     """Refuses to add or rank rows if one may be the total of others."""
     if not (statement.is_aggregate or statement.order) or not table.maybe_totals:
         return
-    sql = f"SELECT min(n) {source} AND n IN (SELECT unnest(?))"
-    row = connection.execute(sql, [*statement.parameters, list(table.maybe_totals)]).fetchone()
-    if row is not None and row[0] is not None:
-        label = table.maybe_totals[row[0]]
-        problem = f"row {row[0]} ({label!r}) may be a total of others: leave it out with a filter"
+    number = _first_used(connection, statement, source, list(table.maybe_totals))
+    if number is not None:
+        label = table.maybe_totals[number]
+        problem = f"row {number} ({label!r}) may be a total of others: leave it out with a filter"
         raise TableQueryError("", f"{problem}, so that nothing counts twice")
 
 
@@ -190,14 +189,19 @@ def _check_headings(
     connection: Connection, table: Table, compiler: Compiler, statement: Statement, source: str
 ) -> None:
     """Refuses to count rows if some may be headings of others; they have no values to add."""
-    if not (statement.counts_rows or min(table.names) in compiler.columns):
+    counts = statement.is_aggregate and (statement.counts_rows or min(table.names) in compiler.columns)
+    if not counts or not 0 < len(table.headings) < len(table.rows):
         return
-    if not 0 < len(table.headings) < len(table.rows):
-        return
+    number = _first_used(connection, statement, source, table.headings)
+    if number is not None:
+        raise TableQueryError("", f"row {number} may be a heading of those below it: leave it out with a filter")
+
+
+def _first_used(connection: Connection, statement: Statement, source: str, numbers: list[int]) -> int | None:
+    """The first of these rows that the query's filters leave in."""
     sql = f"SELECT min(n) {source} AND n IN (SELECT unnest(?))"
-    row = connection.execute(sql, [*statement.parameters, table.headings]).fetchone()
-    if statement.is_aggregate and row is not None and row[0] is not None:
-        raise TableQueryError("", f"row {row[0]} may be a heading of those below it: leave it out with a filter")
+    row = connection.execute(sql, [*statement.parameters, numbers]).fetchone()
+    return row[0] if row is not None else None
 
 
 def _answer_row(outputs: Sequence[Output], row: tuple[Any, ...]) -> pb.TableAnswerRow:
