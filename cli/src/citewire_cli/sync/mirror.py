@@ -6,8 +6,8 @@ What has been fetched stays there, so that the next run fetches only what change
 import fcntl
 import hashlib
 import re
-from collections.abc import Container
-from pathlib import Path
+from collections.abc import Container, Iterable
+from pathlib import Path, PurePosixPath
 from typing import IO, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -97,6 +97,11 @@ def split_fragment(address: str) -> tuple[str, str]:
     """An address without its fragment, and the fragment."""
     parts = urlsplit(address)
     return urlunsplit(parts._replace(fragment="")), parts.fragment
+
+
+def folders_above(names: Iterable[str]) -> set[str]:
+    """The folders that files of these names are in: a file can't be one of them too."""
+    return {folder.as_posix() for name in names for folder in PurePosixPath(name).parents}
 
 
 def _lock(path: Path) -> IO[bytes]:

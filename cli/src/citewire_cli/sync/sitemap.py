@@ -21,7 +21,7 @@ import httpx
 
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_object, get_str, parse_object
-from citewire_cli.sync.mirror import Mirror
+from citewire_cli.sync.mirror import Mirror, folders_above
 from citewire_client.connection import retry_after
 
 MAX_SITEMAP: Final = 50 * 1024 * 1024
@@ -301,5 +301,5 @@ def _settled(changed: str) -> str:
 
 def _apart(pages: dict[str, _Page]) -> dict[str, _Page]:
     """The pages, those by another name below which there are others: a file can't be a folder too."""
-    folders = {folder.as_posix() for name in pages for folder in PurePosixPath(name).parents}
+    folders = folders_above(pages)
     return {f"{name}/index.html" if name in folders else name: page for name, page in pages.items()}

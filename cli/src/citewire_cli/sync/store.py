@@ -17,7 +17,7 @@ from citewire_cli.files import SKIPPED_FOLDERS, LeftOut
 from citewire_cli.ignored import IGNORE_FILE, IgnoreRules
 from citewire_cli.jsonio import get_str, parse_object
 from citewire_cli.sync.folder import Listing
-from citewire_cli.sync.mirror import Mirror, without_credentials
+from citewire_cli.sync.mirror import Mirror, folders_above, without_credentials
 
 MOST_FILES: Final = 1_000_000
 _MOST_BYTES: Final = 256 * 1024 * 1024
@@ -152,8 +152,7 @@ class Store(Mirror):
             entries[name] = Entry(path, int(info.get("size") or 0), _tag(info, began))
             if len(entries) > MOST_FILES:
                 raise CliError("The source has too many files", f"More than {MOST_FILES:,}.")
-        folders = {folder.as_posix() for name in entries for folder in PurePosixPath(name).parents}
-        for name in entries.keys() & folders:
+        for name in entries.keys() & folders_above(entries):
             del entries[name]
             failures[name] = CliError("It can't be mirrored", "Others are named as if it were a folder.")
         return entries, failures
