@@ -120,9 +120,7 @@ def _api() -> FastAPI:
 
 
 def _own_api() -> FastAPI:
-    """The API with its own services. Its routes are shared: FastAPI prepares them at an application's first request,
-    which takes longer than most tests do.
-    """
+    """The API with its own services. Its routes are shared: building them takes longer than most tests do."""
     own = copy.copy(_api())
     own.state, own.middleware_stack = State(), None
     return own

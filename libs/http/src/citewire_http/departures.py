@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from citewire_http.connections import DEPARTURE
@@ -33,6 +34,8 @@ class CancellingRoute(APIRoute):
             try:
                 async with timeout:
                     return await handle(request)
+            except ClientDisconnect:  # it left before its body was complete
+                return _Unsent()
             except Exception:
                 if timeout.expired():
                     return _Unsent()
