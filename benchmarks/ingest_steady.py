@@ -208,6 +208,11 @@ def _rows(size: int) -> list[tuple[str, ...]]:
     return [(f"item {number} {row}", str(row), f"note {row % 97} of row {row}") for row in range(size // 70)]
 
 
+def _markdown(size: int) -> bytes:
+    parts = max(1, size // 100_000)
+    return "\n\n".join(_words(size // parts, f"# Part {part}") for part in range(parts)).encode()
+
+
 def _csv(size: int) -> bytes:
     return "\n".join(",".join(row) for row in [("Name", "Amount", "Note"), *_rows(size)]).encode()
 
@@ -233,7 +238,7 @@ def _mail(size: int) -> bytes:
 
 _LARGE: dict[str, Callable[[int], bytes]] = {
     "txt": lambda size: _words(size).encode(),
-    "md": lambda size: "\n\n".join(_words(100_000, f"# Part {part}") for part in range(size // 100_000)).encode(),
+    "md": _markdown,
     "html": lambda size: f"<html><body><p>{_words(size).replace(chr(10) * 2, '</p><p>')}</p></body></html>".encode(),
     "csv": _csv,
     "xlsx": _xlsx,
