@@ -1,12 +1,13 @@
 """From messages, and from values of our own, to the fields of a schema: by name, so that a field is named once."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Self, cast, get_args
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
@@ -55,7 +56,7 @@ def _plan(model: type[ReadableModel], kinds: tuple[type[Any], ...]) -> list[tupl
         first, *rest = model.names.get(name, name).split(".")
         index = next((index for index, kind in enumerate(kinds) if _has(kind, first)), None)
         if index is not None:
-            plan.append((name, _getter(index, [first, *rest], field)))
+            plan.append((name, _getter(index, kinds[index], [first, *rest], field)))
     return plan
 
 
@@ -66,11 +67,16 @@ def _has(kind: type[Any], name: str) -> bool:
     return name in getattr(kind, "__dataclass_fields__", {}) or isinstance(getattr(kind, name, None), property)
 
 
-def _getter(index: int, path: list[str], field: FieldInfo) -> Getter:
+def _getter(index: int, kind: type[Any], path: list[str], field: FieldInfo) -> Getter:
     *parents, last = path
     nested = next((kind for kind in _kinds(field.annotation) if issubclass(kind, ReadableModel)), None)
     optional = field.default is MISSING or type(None) in get_args(field.annotation)
     absent = MISSING if field.default is MISSING else None
+    message: Descriptor | None = getattr(kind, "DESCRIPTOR", None)
+    for parent in parents:
+        message = None if message is None else message.fields_by_name[parent].message_type
+    if message is not None:
+        return _message_getter(index, parents, message.fields_by_name[last], nested, optional=optional, absent=absent)
 
     def get(sources: tuple[Any, ...]) -> Any:  # noqa: ANN401 # fields are of any kind
         source = sources[index]
@@ -80,6 +86,37 @@ def _getter(index: int, path: list[str], field: FieldInfo) -> Getter:
                 return absent
         value = _value(source, last, optional=optional)
         return absent if value is _ABSENT else _converted(value, nested)
+
+    return get
+
+
+def _message_getter(
+    index: int,
+    parents: Sequence[str],
+    field: FieldDescriptor,
+    nested: type[ReadableModel] | None,
+    *,
+    optional: bool,
+    absent: object,
+) -> Getter:
+    """Reads a field of a message. What depends on its descriptor is decided once, since a search reads thousands."""
+    name, has_presence = field.name, optional and field.has_presence
+    has_value = optional and not field.has_presence
+    convert = partial(_converted, nested=nested)
+    if field.enum_type is not None:
+        convert = partial(_enum_text, field.enum_type)
+    is_plain = field.enum_type is None and field.message_type is None and not field.is_repeated
+
+    def get(sources: tuple[Any, ...]) -> Any:  # noqa: ANN401 # fields are of any kind
+        source = sources[index]
+        for parent in parents:
+            source = getattr(source, parent)
+        if has_presence and not source.HasField(name):
+            return absent
+        value = getattr(source, name)
+        if has_value and not value:
+            return absent
+        return value if is_plain else convert(value)
 
     return get
 
