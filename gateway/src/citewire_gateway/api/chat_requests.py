@@ -162,7 +162,7 @@ class ChatCall(Call):
         return citation.url if citation.chunk.url else str(self.request.base_url).rstrip("/") + citation.url
 
 
-ChatCallDep = Annotated[ChatCall, Depends()]
+ChatCallDep = Annotated[ChatCall, Depends(ChatCall.of)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The services, as routes depend on them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import Depends, Request
 
@@ -27,6 +27,7 @@ from citewire_http.upload_slots import UploadSlots
 from citewire_kit.audit import AuditTrail
 from citewire_kit.errors import NotFound
 from citewire_kit.service_health import Health
+from citewire_kit.tenant import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,14 @@ class Call:
     """A request that is performed once: its sender, its route and its Idempotency-Key."""
 
     request: Request
-    tenant: TenantDep
-    services: ServicesDep
-    key: IdempotencyDep = None
+    tenant: Tenant
+    services: Services
+    key: str | None = None
+
+    @classmethod
+    async def of(cls, request: Request, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep = None) -> Self:
+        """Returns the call of a request; a coroutine, because FastAPI runs plain functions and classes in a thread."""
+        return cls(request, tenant, services, key)
 
 
 def read_id(text: str) -> int | None:

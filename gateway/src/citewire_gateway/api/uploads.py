@@ -201,4 +201,4 @@ class UploadCall(Call):
         return document
 
 
-UploadCallDep = Annotated[UploadCall, Depends()]
+UploadCallDep = Annotated[UploadCall, Depends(UploadCall.of)]

@@ -47,7 +47,7 @@ class Pages:
         return page, write_token(self.q, key(page[-1])) if len(left) > len(page) else ""
 
 
-def _pages(page_size: PageSize = None, page_token: PageToken = None, q: SearchText = None) -> Pages:
+async def _pages(page_size: PageSize = None, page_token: PageToken = None, q: SearchText = None) -> Pages:
     return Pages(page_size or _MOST, page_token or "", q or "")
 
 
