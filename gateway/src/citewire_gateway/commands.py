@@ -10,10 +10,10 @@ from citewire_accounts.commands.keys import add_keys, run_keys
 from citewire_accounts.commands.members import add_members, run_members
 from citewire_accounts.commands.operator import EXIT_FAILED, print_line
 from citewire_accounts.commands.operator_keys import add_operator_keys, run_operator_keys
-from citewire_accounts.settings import PREFIX
 from citewire_accounts.tenants.provider_service import rotate
 from citewire_accounts.tenants.providers import ProviderStore
 from citewire_gateway.clients.embedder import ProviderSealer
+from citewire_gateway.migrations import SCHEMA
 from citewire_gateway.settings import RotateSettings
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     match options.command:
         case "migrate":
-            run_migrate(options.phase, PREFIX, schema="chat", package="citewire_gateway")
+            run_migrate(options.phase, SCHEMA)
         case "keys":
             raise SystemExit(run(run_keys(options)))
         case "rotate":
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m citewire_gateway", description="Citewire's HTTP gateway.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("serve", help="serve HTTP until a signal (the default)")
-    add_migrate(commands, "chat")
+    add_migrate(commands, SCHEMA.name)
     commands.add_parser("rotate", help="rewrap tenants' sealed providers under the newest master key")
     add_audit(commands)
     add_members(commands)

@@ -25,17 +25,11 @@ import http.server, json, os, pathlib, signal, sys, threading, time
 name = NAME
 if sys.argv[1:2] == ["worker"]:
     name = "worker"
-if sys.argv[1:2] == ["migrate"]:
-    name = "migrate_" + name
 told = json.loads(os.environ["STAND_INS"]).get(name, {})
 print(f"{name} says hello", flush=True)
 if "exit" in told:
     print("boom: " + told["exit"], flush=True)
     sys.exit(3)
-if name.startswith("migrate_"):
-    variable = f"CITEWIRE_{name.removeprefix('migrate_').upper()}_MIGRATE_DSN"
-    assert "citewire_owner@" in os.environ[variable]
-    sys.exit(0)
 assert os.environ["CITEWIRE_AUTH"] == "off"
 
 
@@ -74,6 +68,20 @@ while True:
     signal.pause()
 """
 
+SCHEMA_STAND_IN = """
+import json, os, sys
+from citewire_kit.migrate import OwnedSchema
+
+name = NAME
+told = json.loads(os.environ["STAND_INS"]).get("migrate_" + name, {})
+print(f"migrate_{name} says hello", flush=True)
+if "exit" in told:
+    print("boom: " + told["exit"], flush=True)
+    sys.exit(3)
+assert "citewire_owner@" in os.environ[f"CITEWIRE_{name.upper()}_MIGRATE_DSN"]
+SCHEMA = OwnedSchema(name, package="citewire_" + name, prefix=f"CITEWIRE_{name.upper()}_")
+"""
+
 
 class StandIns:
     """A folder of stand-ins that shadow our packages, and the settings of their processes."""
@@ -87,6 +95,10 @@ class StandIns:
             package.mkdir(parents=True)
             (package / "__init__.py").touch()
             (package / "__main__.py").write_text(STAND_IN.replace("NAME", repr(name), 1))
+            if name in ("ledger", "retriever", "gateway"):
+                (package / "migrations").mkdir()
+                (package / "migrations" / "__init__.py").write_text(SCHEMA_STAND_IN.replace("NAME", repr(name), 1))
+                (package / "migrations" / "0001_stand_in.sql").write_text(f"CREATE TABLE {name}.stand_in ();")
 
     @property
     def data_dir(self) -> Path:
@@ -152,8 +164,11 @@ def test_start_and_end_in_order(stand_ins: StandIns) -> None:
         stack.wait(lambda: stack.events("welcome") or None, "no welcome")
         assert stack.base_url.startswith("http://127.0.0.1:")
         assert (stack.logs / "retriever.log").read_text() == "retriever says hello\n"
-        migrated = "".join(f"migrate_{name} says hello\n" for name in ("ledger", "retriever", "gateway"))
-        assert (stack.logs / "migrate.log").read_text() == migrated
+        owners = ["ledger", "retriever", "gateway"]
+        lines = (stack.logs / "migrate.log").read_text().splitlines()
+        assert lines[:3] == [f"migrate_{name} says hello" for name in owners]
+        logged = [json.loads(line) for line in lines[3:]]
+        assert [entry["schema"] for entry in logged if entry["event"] == "migration_applied"] == owners
         postgres = psutil.Process(stack.pid("postgres"))
         assert stack.stop(signal.SIGINT) == 0
     ends = stand_ins.ends()
@@ -169,7 +184,7 @@ def test_start_and_end_in_order(stand_ins: StandIns) -> None:
     [
         ("generator", "generator ended with exit code 3 before the stack was ready"),
         ("worker", "worker ended with exit code 3 before the stack was ready"),
-        ("migrate_gateway", "The migrations of citewire_gateway failed"),
+        ("migrate_gateway", "The migrations failed"),
     ],
 )
 def test_early_death_ends_everything_with_the_reason(stand_ins: StandIns, start: Start, name: str, title: str) -> None:

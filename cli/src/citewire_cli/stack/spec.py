@@ -19,6 +19,7 @@ from citewire_cli.stack.postgres import Postgres
 from citewire_cli.stack.provider import keep_secrets, provider_environ
 
 PACKAGES = ("citewire_embedder", "citewire_retriever", "citewire_generator", "citewire_gateway")
+SCHEMA_OWNERS = ("citewire_ledger", "citewire_retriever", "citewire_gateway")
 OWNER = "citewire_owner"
 STOP_ORDER = (("gateway",), ("worker", "retriever", "generator", "embedder"), ("postgres",))
 """The gateway first, so that running answers still have everything they need; Postgres last."""
@@ -91,9 +92,9 @@ class StackSpec:
         """Whether they are there already."""
         return all((self.callers / name).exists() for name in ("issuers.json", *(f"{name}.pem" for name in CALLERS)))
 
-    def migration(self, package: str) -> ChildSpec:
-        """Brings an owner's schema up to date."""
-        return self._python("migrate", package, "migrate", ready=_never)
+    def migrations(self) -> ChildSpec:
+        """Brings all schemas up to date."""
+        return self._python("migrate", "citewire_kit.migrate_all", *SCHEMA_OWNERS, ready=_never)
 
     def service(self, name: str) -> ChildSpec:
         """One of our processes."""

@@ -27,11 +27,7 @@ from citewire_cli.stack.spec import STOP_ORDER, StackSpec, check_installed
 from citewire_cli.stack.supervisor import StartError, Supervisor
 from citewire_cli.stack.welcome import needs_keys, short_path, welcome
 
-EARLY = ("embedder", "generator")
-LATE = ("retriever", "worker", "gateway")
-FIRST_OWNER = "citewire_ledger"
-"""The embedder and the generator open the ledger as they start."""
-OTHER_OWNERS = ("citewire_retriever", "citewire_gateway")
+PROCESSES = ("embedder", "generator", "retriever", "worker", "gateway")
 READY_SECONDS = 180.0
 SAMPLE_PATIENCE = 90.0
 """Seconds without progress after which the stack is ready without its sample library."""
@@ -121,8 +117,24 @@ class _Run:
             await task
 
     async def _bring_up(self) -> None:
-        spec, supervisor, postgres = self._spec, self._supervisor, self._spec.postgres
+        spec, supervisor = self._spec, self._supervisor
         self._reporter.say(f"Starting Citewire; data in {short_path(self._layout.data_dir)}", event="starting")
+        keys = asyncio.create_task(self._make_caller_keys())  # meanwhile: it needs no database
+        try:
+            await self._bring_up_database()
+            await keys
+        finally:
+            keys.cancel()
+            await asyncio.gather(keys, return_exceptions=True)
+        supervisor.start(*(spec.service(name) for name in PROCESSES))
+        await supervisor.ready(PROCESSES, seconds=READY_SECONDS)
+        await self._all_ready()
+        supervisor.settle()
+        self._ready = True
+        self._write_run()
+
+    async def _bring_up_database(self) -> None:
+        spec, supervisor, postgres = self._spec, self._supervisor, self._spec.postgres
         if await asyncio.to_thread(postgres.stop_leftover):
             self._reporter.say("Stopped a Postgres left over from an earlier run.")
         if not postgres.exists():
@@ -132,21 +144,11 @@ class _Run:
         supervisor.start(spec.postgres_child())
         await supervisor.ready(["postgres"], seconds=READY_SECONDS)
         await supervisor.run_once(spec.setup(), what="The database cannot be set up")
-        await self._migrate(FIRST_OWNER)
-        if not spec.has_caller_keys():
-            await supervisor.run_once(spec.caller_keys(), what="The keys of callers cannot be created")
-        supervisor.start(*(spec.service(name) for name in EARLY))
-        for package in OTHER_OWNERS:
-            await self._migrate(package)
-        supervisor.start(*(spec.service(name) for name in LATE))
-        await supervisor.ready((*EARLY, *LATE), seconds=READY_SECONDS)
-        await self._all_ready()
-        supervisor.settle()
-        self._ready = True
-        self._write_run()
+        await supervisor.run_once(spec.migrations(), what="The migrations failed")
 
-    async def _migrate(self, package: str) -> None:
-        await self._supervisor.run_once(self._spec.migration(package), what=f"The migrations of {package} failed")
+    async def _make_caller_keys(self) -> None:
+        if not self._spec.has_caller_keys():
+            await self._supervisor.run_once(self._spec.caller_keys(), what="The keys of callers cannot be created")
 
     async def _all_ready(self) -> None:
         answer = ""

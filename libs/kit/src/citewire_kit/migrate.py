@@ -69,6 +69,19 @@ class Migration:
     post: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OwnedSchema:
+    """A schema and its owner, declared as `SCHEMA` in the owner's package `migrations`, beside its files."""
+
+    name: str
+    package: str
+    """The owner's package."""
+    prefix: str
+    """Prefix of the owner's environment variables."""
+    on_nodes: str = ""
+    """See `migrate`."""
+
+
 class MigrateSettings(BaseSettings):
     """Settings of the command `migrate`; `migrate_settings` adds the owner's prefix."""
 
@@ -102,18 +115,24 @@ def add_migrate(commands: "Commands", schema: str) -> None:
     parser.add_argument("--phase", choices=("all", "post", "pre"), default="all", help="before or after a rollout")
 
 
-def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str, on_nodes: str = "") -> None:
-    """Runs the command `migrate`: applies missing migrations of `package`, and `on_nodes` (see `migrate`).
+def run_migrate(phase: Phase, schema: OwnedSchema) -> None:
+    """Runs the command `migrate`: applies a schema's missing migrations.
 
     Raises:
         SystemExit: It failed; the log says why.
     """
-    settings = load_settings(migrate_settings(prefix))
-    configure_logging(f"{schema}-migrate", level=settings.log_level, log_format=settings.log_format)
-    dsn = settings.migrate_dsn.get_secret_value()
+    settings = load_settings(migrate_settings(schema.prefix))
+    configure_logging(f"{schema.name}-migrate", level=settings.log_level, log_format=settings.log_format)
+    work = migrate(
+        settings.migrate_dsn.get_secret_value(),
+        schema=schema.name,
+        package=schema.package,
+        phase=phase,
+        wait_seconds=settings.wait_seconds,
+        on_nodes=schema.on_nodes,
+    )
     try:
-        wait = settings.wait_seconds
-        asyncio.run(migrate(dsn, schema=schema, package=package, phase=phase, wait_seconds=wait, on_nodes=on_nodes))
+        asyncio.run(work)
     except StartupError as exc:
         log.error("cannot_migrate", error=str(exc))  # noqa: TRY400 # the message is complete without a traceback
         raise SystemExit(1) from None

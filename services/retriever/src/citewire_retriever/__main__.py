@@ -10,6 +10,7 @@ from citewire_kit.migrate import add_migrate, run_migrate
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings
 from citewire_retriever.citus.commands import add_cluster, run_cluster
+from citewire_retriever.migrations import SCHEMA
 from citewire_retriever.settings import RetrieverSettings
 
 
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str]) -> None:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("serve", help="serve RetrieverService and CorpusService (the default)")
     commands.add_parser("worker", help="ingest uploaded documents")
-    add_migrate(commands, "corpus")
+    add_migrate(commands, SCHEMA.name)
     add_cluster(commands)
     parsed = parser.parse_args(arguments)
     if parsed.command == "worker":
@@ -28,13 +29,7 @@ def main(arguments: Sequence[str]) -> None:
 
         work()
     elif parsed.command == "migrate":
-        run_migrate(
-            parsed.phase,
-            "CITEWIRE_RETRIEVER_",
-            schema="corpus",
-            package="citewire_retriever",
-            on_nodes="citus/distribute.sql",
-        )
+        run_migrate(parsed.phase, SCHEMA)
     elif parsed.command == "cluster":
         run_cluster(parsed)
     else:
