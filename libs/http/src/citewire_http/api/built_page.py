@@ -48,15 +48,15 @@ def page_router(folder: Traversable, trusted_types: str) -> APIRouter:
 
     async def page(request: Request) -> Response:
         """The page. It reads the query of its address itself."""
-        return files.respond(request, "index.html")
+        return await files.respond(request, "index.html")
 
     async def asset(request: Request, name: str) -> Response:
         """A script or style of the page."""
-        return files.respond(request, f"assets/{name}")
+        return await files.respond(request, f"assets/{name}")
 
     async def file(request: Request) -> Response:
         """Another file of the page."""
-        return files.respond(request, request.url.path.removeprefix("/"))
+        return await files.respond(request, request.url.path.removeprefix("/"))
 
     for path, endpoint in (("/", page), ("/assets/{name:path}", asset), ("/icon.svg", file), ("/licences.txt", file)):
         router.add_api_route(path, endpoint, methods=_METHODS, include_in_schema=False)
