@@ -54,6 +54,11 @@ async def test_the_tenant_is_set_for_the_transaction_only(pool: Pool) -> None:
 async def test_an_odd_tenant_cannot_break_out_of_its_literal(pool: Pool) -> None:
     odd = Tenant("o'; DROP SCHEMA public; --\\", "u", "pro")
     assert await fetch_row(pool, WHO, odd) == ("o'; DROP SCHEMA public; --\\", "u")
+    for org_id in ("$VALUE$", "', true); SELECT $$", "組織\n\\'"):
+        assert await fetch_row(pool, WHO, Tenant(org_id, "$VALUE$", "pro")) == (org_id, "$VALUE$")
+    with pytest.raises(psycopg.DataError):  # it would end the text before the next value
+        await fetch_row(pool, WHO, Tenant("acme\0", "ann", "pro"))
+    assert await fetch_row(pool, WHO, ACME) == ("acme", "ann")
 
 
 async def test_plans_are_custom_unless_asked_and_statements_limited(pool: Pool) -> None:
