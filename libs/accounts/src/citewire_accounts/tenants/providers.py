@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from citewire_kit.enums import EnumMap
 from citewire_kit.errors import FieldViolation, InvalidArgument, invalid_field
-from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_batch, tenant_transaction, transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 
@@ -180,18 +180,18 @@ class ProviderStore:
 
     async def load(self, tenant: Tenant) -> ProviderEntries:
         """Returns the active ones, the caller's and the caller's organisation's."""
-        return await self._load(tenant, inactive=False)
+        # Each chat begins with this: in one round trip instead of three.
+        async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
+            loaded = await batch.connection.execute(_SQL["load"], _names(tenant), binary=True)
+            await batch.finish()
+        return _entries(await loaded.fetchall())
 
     async def load_all(self, tenant: Tenant) -> ProviderEntries:
         """Returns the same, and those that are saved beside them."""
-        return await self._load(tenant, inactive=True)
-
-    async def _load(self, tenant: Tenant, *, inactive: bool) -> ProviderEntries:
         async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(_SQL["load"], _names(tenant), binary=True)).fetchall()
-            if inactive:
-                rows += await (await connection.execute(_SQL["load_saved"], _names(tenant), binary=True)).fetchall()
-        return ProviderEntries(tuple(_entry(row) for row in rows if row[1] is not None), bool(rows[0][0]))
+            rows += await (await connection.execute(_SQL["load_saved"], _names(tenant), binary=True)).fetchall()
+        return _entries(rows)
 
     async def save(self, tenant: Tenant, chain: Sequence[ProviderEntry], name: str | None, *, activate: bool) -> str:
         """Saves a chain of one owner and type under a name, in the place of what had that name.
@@ -339,6 +339,10 @@ def _values(tenant: Tenant, entry: ProviderEntry) -> dict[str, Any]:
 
 def _test_json(test: common_pb2.ProviderTest) -> dict[str, Any]:
     return json_format.MessageToDict(test, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+
+
+def _entries(rows: Sequence[Sequence[Any]]) -> ProviderEntries:
+    return ProviderEntries(tuple(_entry(row) for row in rows if row[1] is not None), bool(rows[0][0]))
 
 
 def _entry(row: Sequence[Any]) -> ProviderEntry:
