@@ -116,14 +116,13 @@ async def test_a_group_removed_at_the_provider_is_lost_within_a_minute(
     await provider.put_account("ada", groups=["staff"], citewire_roles=["kb-admins"], tenant="acme")
     removed = time.monotonic()
     while True:
+        seconds = time.monotonic() - removed  # when it asks: on a busy machine, an answer itself can take seconds
         shown = await call(page, "GET", "/v1/auth/session")
         assert shown["status"] == 200, shown
-        seconds = time.monotonic() - removed
         if json.loads(shown["text"])["groups"] == ["staff"]:
             break
-        assert seconds < 60
+        assert seconds <= fresh_seconds + 1
         await asyncio.sleep(0.5)
-    assert seconds <= fresh_seconds + 5, "plus an allowance for a busy machine"
     await call(page, "POST", "/v1/chat", {"question": "How much?", "stream": False})
     tenant = gateway.fakes.generator.tenants[-1]
     assert tenant is not None

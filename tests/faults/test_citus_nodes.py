@@ -224,9 +224,9 @@ async def test_the_coordinator_restarts(cluster: FaultyCluster) -> None:
             await wait_until(lambda: len(searches.refusals) > 4, BACK_SECONDS)
             cluster.coordinator.start()
             await running.wait_for(HealthCheckResponse.SERVING)
+            await searches.wait_for_answer()  # the client's channel may learn of it later
             for org, document_id in documents.items():
                 await wait_until_ready(running, org, document_id)
-            await searches.wait_for_answer()
     # The second comes from the client's channel while the retriever isn't serving.
     assert {reason for _, _, reason in searches.refusals} <= {"DATABASE_UNAVAILABLE", "SERVICE_UNAVAILABLE"}
 
