@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
+from citewire_cli.stack.ports import hold_free_port
 
 
 def free_port() -> int:
     """Returns a port of loopback that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    with hold_free_port() as holder:
+        return int(holder.getsockname()[1])

@@ -4,10 +4,13 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from random import SystemRandom
 
 from citewire_cli.errors import CliError, ExitCode
 
 HOST = "127.0.0.1"
+_CHOSEN_PORTS = range(20_000, 32_768)
+"""Below the ports of outgoing connections, which begin at 32768 on Linux and at 49152 elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,24 @@ def is_taken(port: int) -> bool:
         return attempt.connect_ex((HOST, port)) == 0 and attempt.getsockname() != attempt.getpeername()
 
 
+def hold_free_port() -> socket.socket:
+    """Binds a free port of loopback, which is usually still free when a process opens it seconds later.
+
+    The system gives a port that it chose itself to any outgoing connection as soon as it is free again.
+    """
+    for port in SystemRandom().sample(_CHOSEN_PORTS, 50):
+        holder = socket.socket()
+        try:
+            holder.bind((HOST, port))
+        except OSError:
+            holder.close()
+        else:
+            return holder
+    holder = socket.socket()
+    holder.bind((HOST, 0))
+    return holder
+
+
 def _requested(spec: PortSpec, environ: Mapping[str, str]) -> int:
     value = environ.get(spec.variable, "").strip()
     if not value:
@@ -107,9 +128,7 @@ def _fill(ports: dict[str, int]) -> dict[str, int]:
     try:
         for variable, port in ports.items():
             while ports[variable] == 0 or (port == 0 and ports[variable] in asked_for):
-                holder = socket.socket()
-                held.append(holder)
-                holder.bind((HOST, 0))
+                held.append(holder := hold_free_port())
                 ports[variable] = int(holder.getsockname()[1])
     finally:
         for holder in held:
