@@ -1,13 +1,13 @@
 """From messages, and from values of our own, to the fields of a schema: by name, so that a field is named once."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, ClassVar, Self, cast, get_args
 
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
@@ -19,7 +19,6 @@ from citewire_kit.enums import enum_text
 
 Names = Mapping[str, str]
 Getter = Callable[[tuple[Any, ...]], Any]
-_ABSENT = object()
 _MAX_EXACT = 2**53
 
 
@@ -56,7 +55,7 @@ def _plan(model: type[ReadableModel], kinds: tuple[type[Any], ...]) -> list[tupl
         first, *rest = model.names.get(name, name).split(".")
         index = next((index for index, kind in enumerate(kinds) if _has(kind, first)), None)
         if index is not None:
-            plan.append((name, _getter(index, kinds[index], [first, *rest], field)))
+            plan.append((name, _getter(index, [first, *rest], field)))
     return plan
 
 
@@ -67,50 +66,45 @@ def _has(kind: type[Any], name: str) -> bool:
     return name in getattr(kind, "__dataclass_fields__", {}) or isinstance(getattr(kind, name, None), property)
 
 
-def _getter(index: int, kind: type[Any], path: list[str], field: FieldInfo) -> Getter:
+def _getter(index: int, path: list[str], field: FieldInfo) -> Getter:
     *parents, last = path
     nested = next((kind for kind in _kinds(field.annotation) if issubclass(kind, ReadableModel)), None)
     optional = field.default is MISSING or type(None) in get_args(field.annotation)
     absent = MISSING if field.default is MISSING else None
-    message: Descriptor | None = getattr(kind, "DESCRIPTOR", None)
-    for parent in parents:
-        message = None if message is None else message.fields_by_name[parent].message_type
-    if message is not None:
-        return _message_getter(index, parents, message.fields_by_name[last], nested, optional=optional, absent=absent)
+    # Decided once for each type of source, since a search reads thousands of fields.
+    reader_of = cache(partial(_reader, name=last, nested=nested, optional=optional, absent=absent))
 
     def get(sources: tuple[Any, ...]) -> Any:  # noqa: ANN401 # fields are of any kind
-        source = sources[index]
+        source: object = sources[index]
         for parent in parents:
             source = getattr(source, parent)
             if source is None:
                 return absent
-        value = _value(source, last, optional=optional)
-        return absent if value is _ABSENT else _converted(value, nested)
+        return reader_of(type(source))(source)
 
     return get
 
 
-def _message_getter(
-    index: int,
-    parents: Sequence[str],
-    field: FieldDescriptor,
-    nested: type[ReadableModel] | None,
-    *,
-    optional: bool,
-    absent: object,
-) -> Getter:
-    """Reads a field of a message. What depends on its descriptor is decided once, since a search reads thousands."""
-    name, has_presence = field.name, optional and field.has_presence
-    has_value = optional and not field.has_presence
+def _reader(
+    kind: type[Any], *, name: str, nested: type[ReadableModel] | None, optional: bool, absent: object
+) -> Callable[[Any], Any]:
+    """Returns what reads a field of a source of this type."""
+    descriptor: Descriptor | None = getattr(kind, "DESCRIPTOR", None)
     convert = partial(_converted, nested=nested)
+    if descriptor is None:
+
+        def read_own(source: object) -> Any:  # noqa: ANN401 # fields are of any kind
+            value = getattr(source, name)
+            return absent if optional and (value is None or value == "") else convert(value)
+
+        return read_own
+    field = descriptor.fields_by_name[name]
+    has_presence, has_value = optional and field.has_presence, optional and not field.has_presence
     if field.enum_type is not None:
         convert = partial(_enum_text, field.enum_type)
     is_plain = field.enum_type is None and field.message_type is None and not field.is_repeated
 
-    def get(sources: tuple[Any, ...]) -> Any:  # noqa: ANN401 # fields are of any kind
-        source = sources[index]
-        for parent in parents:
-            source = getattr(source, parent)
+    def read(source: Message) -> Any:  # noqa: ANN401 # fields are of any kind
         if has_presence and not source.HasField(name):
             return absent
         value = getattr(source, name)
@@ -118,7 +112,7 @@ def _message_getter(
             return absent
         return value if is_plain else convert(value)
 
-    return get
+    return read
 
 
 def _kinds(annotation: Any) -> Iterator[type]:  # noqa: ANN401 # any annotation
@@ -126,16 +120,6 @@ def _kinds(annotation: Any) -> Iterator[type]:  # noqa: ANN401 # any annotation
         yield annotation
     for argument in get_args(annotation):
         yield from _kinds(argument)
-
-
-def _value(source: object, name: str, *, optional: bool) -> object:
-    value = getattr(source, name)
-    if not isinstance(source, Message):
-        return _ABSENT if optional and (value is None or value == "") else value
-    field = source.DESCRIPTOR.fields_by_name[name]
-    if optional and not (source.HasField(name) if field.has_presence else value):
-        return _ABSENT
-    return value if field.enum_type is None else _enum_text(field.enum_type, value)
 
 
 @cache
