@@ -87,7 +87,7 @@ async def test_changed_files_are_searchable_and_deleted_ones_are_not(
 
     async with running(stack, *command(tmp_path, "followed", "--watch")) as process:
         await until(lambda: finds("hemp", "old.md"), "the first version isn't found")
-        (tmp_path / "old.md").write_text("# Moorings\n\nThe mooring rope is made of nylon.\n" + "More words. " * 8000)
+        (tmp_path / "old.md").write_text("# Moorings\n\nThe mooring rope is made of nylon.\n" + "More words. " * 400)
         await until(lambda: finds("nylon", "old.md"), "the new version isn't found")
         assert not await finds("hemp", "old.md")
         (tmp_path / "new").mkdir()
