@@ -106,6 +106,10 @@ class LocalStack:
         os.kill(pid, number)
         return pid
 
+    def wait_ended(self, name: str, pid: int, *, seconds: float = 60) -> None:
+        """Waits until a process that was sent a signal has ended."""
+        self.wait(lambda: None if psutil.pid_exists(pid) else True, f"{name} did not end", seconds=seconds)
+
     def wait_restarted(self, name: str, old_pid: int, *, seconds: float = 60) -> int:
         """Waits until a process that was ended runs again and is ready; returns its new number."""
 

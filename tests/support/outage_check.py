@@ -67,11 +67,14 @@ class OutageReport:
 
 @dataclass(frozen=True, slots=True)
 class OutageTimes:
-    """Times by `time.monotonic()`: the first and the last signal, and the recovery of everything."""
+    """Times by `time.monotonic()`."""
 
     first: float
+    """The first signal."""
     last: float
+    """The last signal, or the end of a process that may finish its work first."""
     works_again: float
+    """The recovery of everything."""
 
 
 HEADINGS = (
@@ -114,8 +117,10 @@ async def end_under_load(paced: PacedModelStack, name: str, number: signal.Signa
         pid = pids[name]
         for _ in range(times - 1):
             pid = await asyncio.to_thread(stack.kill_next, name, pid)
-        # Success between two signals proves nothing about the time after the last one.
-        last_at = time.monotonic() if times > 1 else sent_at
+        if number is not signal.SIGKILL:
+            await asyncio.to_thread(stack.wait_ended, name, pid)
+        # Success between two signals, or before the end, proves nothing about the time after it.
+        last_at = sent_at if number is signal.SIGKILL and times == 1 else time.monotonic()
         await asyncio.to_thread(stack.wait_restarted, name, pid)
         restarted_at = time.monotonic()
         await load.until(lambda: load.works_again_at(last_at) is not None, f"{name} is back, but not all works")
@@ -171,7 +176,7 @@ def _check(
 def _right_ends(
     name: str, number: signal.Signals, asked: Asked, *, was_running: bool, times: OutageTimes
 ) -> frozenset[End]:
-    """The allowed results of a request before, between or after the signals to process `name`."""
+    """The allowed results of a request before, during or after the outage of process `name`."""
     ended = asked.ended or 0.0
     if asked.kind not in AFFECTED[name] or ended < times.first or asked.began > times.works_again:
         return _COMPLETE
@@ -179,7 +184,7 @@ def _right_ends(
         return _met_while_running(name, number, asked, was_running=was_running)
     while_away = _UNAVAILABLE | _GONE if name == "gateway" else _UNAVAILABLE
     if asked.began <= times.last:
-        # Between two signals the process may have worked already: then this one met the next signal.
+        # Between two signals, or after one that it takes its time for, the process worked: then this one met its end.
         while_away |= _met_while_running(name, number, asked, was_running=False)
     return while_away
 
