@@ -1,13 +1,14 @@
 """From messages, and from values of our own, to the fields of a schema: by name, so that a field is named once."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, ClassVar, Self, cast, get_args
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, Self, cast, get_args
 
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
@@ -18,7 +19,7 @@ from pydantic.fields import FieldInfo
 from citewire_kit.enums import enum_text
 
 Names = Mapping[str, str]
-Getter = Callable[[tuple[Any, ...]], Any]
+Reader = Callable[[Any], Any]
 _MAX_EXACT = 2**53
 
 
@@ -43,20 +44,68 @@ class ReadableModel(BaseModel):
         RFC 3339.
         """
         held: tuple[Any, ...] = (source, *(getattr(source, part) for part in cls.parts))
-        values = ((name, get(held)) for name, get in _plan(cls, tuple(map(type, held))))
-        return cls(**{name: value for name, value in values if value is not MISSING} | fields)
+        plan = _plan(cls, tuple(map(type, held)))
+        values = dict(plan.absent)
+        for index, member, optional in plan.members:
+            # One call for all fields that are set, because of a place hardly any is.
+            for field, value in getattr(held[index], member).ListFields():
+                known = optional.get(field.number)
+                if known is not None and (value or known.has_presence):
+                    values[known.name] = known.convert(value)
+        for name, index, read in plan.fields:
+            value = read(held[index])
+            if value is not MISSING:
+                values[name] = value
+        return cls(**values | fields)
+
+
+class _Optional(NamedTuple):
+    """A message's field that is absent unless it is set."""
+
+    name: str
+    has_presence: bool
+    convert: Reader
+
+
+class _Plan(NamedTuple):
+    """How to read a schema's fields; sources are given by index among the source and its parts."""
+
+    fields: Sequence[tuple[str, int, Reader]]
+    members: Sequence[tuple[int, str, Mapping[int, _Optional]]]
+    """Members of messages, and what is read of them by field number."""
+    absent: Mapping[str, None]
+    """Fields of these that are null unless they are set."""
 
 
 @cache
-def _plan(model: type[ReadableModel], kinds: tuple[type[Any], ...]) -> list[tuple[str, Getter]]:
+def _plan(model: type[ReadableModel], kinds: tuple[type[Any], ...]) -> _Plan:
     """Returns how to read each field that a source has; `kinds` are the types of the source and its parts."""
-    plan: list[tuple[str, Getter]] = []
+    fields: list[tuple[str, int, Reader]] = []
+    members: dict[tuple[int, str], dict[int, _Optional]] = {}
+    absent: dict[str, None] = {}
     for name, field in model.model_fields.items():
-        first, *rest = model.names.get(name, name).split(".")
-        index = next((index for index, kind in enumerate(kinds) if _has(kind, first)), None)
-        if index is not None:
-            plan.append((name, _getter(index, [first, *rest], field)))
-    return plan
+        path = model.names.get(name, name).split(".")
+        index = next((index for index, kind in enumerate(kinds) if _has(kind, path[0])), None)
+        if index is None:
+            continue
+        member = _member(kinds[index], path)
+        if member is None or not _is_optional(field):
+            fields.append((name, index, _reader_of_path(kinds[index], path, field)))
+            continue
+        known = _Optional(name, member.has_presence, _converter(member, _nested(field)))
+        members.setdefault((index, path[0]), {})[member.number] = known
+        if field.default is not MISSING:
+            absent[name] = None
+    return _Plan(fields, [(*source, optional) for source, optional in members.items()], absent)
+
+
+def _member(kind: type[Any], path: Sequence[str]) -> FieldDescriptor | None:
+    """Returns the field of a message's member that a path leads to; None if it leads elsewhere."""
+    descriptor: Descriptor | None = getattr(kind, "DESCRIPTOR", None)
+    if descriptor is None or len(path) != 2:
+        return None
+    message = descriptor.fields_by_name[path[0]].message_type
+    return None if message is None else message.fields_by_name[path[1]]
 
 
 def _has(kind: type[Any], name: str) -> bool:
@@ -66,53 +115,71 @@ def _has(kind: type[Any], name: str) -> bool:
     return name in getattr(kind, "__dataclass_fields__", {}) or isinstance(getattr(kind, name, None), property)
 
 
-def _getter(index: int, path: list[str], field: FieldInfo) -> Getter:
+def _is_optional(field: FieldInfo) -> bool:
+    return field.default is MISSING or type(None) in get_args(field.annotation)
+
+
+def _nested(field: FieldInfo) -> type[ReadableModel] | None:
+    return next((kind for kind in _kinds(field.annotation) if issubclass(kind, ReadableModel)), None)
+
+
+def _reader_of_path(kind: type[Any], path: Sequence[str], field: FieldInfo) -> Reader:
+    """Returns what reads a field of a source of this type, or of one of its members."""
     *parents, last = path
-    nested = next((kind for kind in _kinds(field.annotation) if issubclass(kind, ReadableModel)), None)
-    optional = field.default is MISSING or type(None) in get_args(field.annotation)
     absent = MISSING if field.default is MISSING else None
-    # Decided once for each type of source, since a search reads thousands of fields.
-    reader_of = cache(partial(_reader, name=last, nested=nested, optional=optional, absent=absent))
+    reader_of = cache(partial(_reader, name=last, nested=_nested(field), optional=_is_optional(field), absent=absent))
+    if not parents:
+        return reader_of(kind)
 
-    def get(sources: tuple[Any, ...]) -> Any:  # noqa: ANN401 # fields are of any kind
-        source: object = sources[index]
+    def read(source: object) -> Any:  # noqa: ANN401 # fields are of any kind
+        member: object = source
         for parent in parents:
-            source = getattr(source, parent)
-            if source is None:
+            member = getattr(member, parent)
+            if member is None:
                 return absent
-        return reader_of(type(source))(source)
+        return reader_of(type(member))(member)
 
-    return get
+    return read
 
 
 def _reader(
     kind: type[Any], *, name: str, nested: type[ReadableModel] | None, optional: bool, absent: object
-) -> Callable[[Any], Any]:
+) -> Reader:
     """Returns what reads a field of a source of this type."""
     descriptor: Descriptor | None = getattr(kind, "DESCRIPTOR", None)
-    convert = partial(_converted, nested=nested)
     if descriptor is None:
 
         def read_own(source: object) -> Any:  # noqa: ANN401 # fields are of any kind
             value = getattr(source, name)
-            return absent if optional and (value is None or value == "") else convert(value)
+            return absent if optional and (value is None or value == "") else _converted(value, nested)
 
         return read_own
     field = descriptor.fields_by_name[name]
     has_presence, has_value = optional and field.has_presence, optional and not field.has_presence
-    if field.enum_type is not None:
-        convert = partial(_enum_text, field.enum_type)
-    is_plain = field.enum_type is None and field.message_type is None and not field.is_repeated
+    convert = _converter(field, nested)
+    if not optional and convert is _unchanged:
+        return attrgetter(name)
 
     def read(source: Message) -> Any:  # noqa: ANN401 # fields are of any kind
         if has_presence and not source.HasField(name):
             return absent
         value = getattr(source, name)
-        if has_value and not value:
-            return absent
-        return value if is_plain else convert(value)
+        return absent if has_value and not value else convert(value)
 
     return read
+
+
+def _converter(field: FieldDescriptor, nested: type[ReadableModel] | None) -> Reader:
+    """Returns what converts the values of a message's field."""
+    if field.enum_type is not None:
+        return partial(_enum_text, field.enum_type)
+    if field.message_type is None and not field.is_repeated:
+        return _unchanged
+    return partial(_converted, nested=nested)
+
+
+def _unchanged(value: Any) -> Any:  # noqa: ANN401 # values of fields are of any kind
+    return value
 
 
 def _kinds(annotation: Any) -> Iterator[type]:  # noqa: ANN401 # any annotation
