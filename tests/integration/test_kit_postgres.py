@@ -17,6 +17,7 @@ from citewire_kit.postgres import (
     autocommit_connection,
     open_pool,
     tenant_batch,
+    tenant_statement,
     tenant_transaction,
     transaction,
 )
@@ -287,3 +288,22 @@ async def _sleep_in_a_batch(pool: Pool) -> None:
     async with tenant_batch(pool, ACME) as batch:
         await batch.connection.execute("SELECT pg_sleep(5)")
         await batch.finish()
+
+
+async def test_a_statement_is_a_transaction_of_its_own(pool: Pool) -> None:
+    async with transaction(pool) as connection:
+        await connection.execute("CREATE TABLE things (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, org text)")
+    insert = "INSERT INTO things SELECT 1 / %(divisor)s, current_setting('citewire.org_id') RETURNING org"
+    for tenant in (ACME, OTHER) * 5:  # beyond psycopg's threshold for prepared statements
+        cursor = await tenant_statement(pool, tenant, insert, {"divisor": 1})
+        assert await cursor.fetchone() == (tenant.org_id,)
+        assert cursor.rowcount == 1
+        assert await fetch_row(pool, WHO) in [("", ""), (None, None)]
+        async with transaction(pool) as connection:
+            assert (await connection.execute("DELETE FROM things")).rowcount == 1
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await tenant_statement(pool, ACME, insert, {"divisor": 0})
+    await tenant_statement(pool, ACME, insert, {"divisor": 1})
+    with pytest.raises(psycopg.errors.UniqueViolation):  # found at the commit
+        await tenant_statement(pool, ACME, insert, {"divisor": 1})
+    assert await fetch_row(pool, "SELECT count(*) FROM things") == (1,)

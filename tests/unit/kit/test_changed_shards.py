@@ -100,7 +100,7 @@ def test_every_transaction_of_the_stores_is_repeated() -> None:
             functions = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
             calls = {called.id for called in functions if isinstance(called, ast.Name)}
             decorators = {decorator.id for decorator in function.decorator_list if isinstance(decorator, ast.Name)}
-            if calls & {"tenant_transaction", "tenant_batch"} and "repeated" not in decorators:
+            if calls & {"tenant_transaction", "tenant_batch", "tenant_statement"} and "repeated" not in decorators:
                 unrepeated.append(f"{path.stem}.{function.name}")
     assert unrepeated == [
         "content._add",  # called by `add`, which is

@@ -76,9 +76,9 @@ class Call:
     key: str | None = None
 
     @classmethod
-    async def of(cls, request: Request, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep = None) -> Self:
+    async def of(cls, request: Request, tenant: TenantDep, key: IdempotencyDep = None) -> Self:
         """Returns the call of a request; a coroutine, because FastAPI runs plain functions and classes in a thread."""
-        return cls(request, tenant, services, key)
+        return cls(request, tenant, await get_services(request), key)
 
 
 def read_id(text: str) -> int | None:

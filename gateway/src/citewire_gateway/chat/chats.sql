@@ -1,12 +1,16 @@
 -- Conversations, messages, exchanges, and what is erased with documents. Every query runs under its tenant.
 
 -- name: open_exchange
+-- Does nothing if it continues a conversation that the user doesn't have.
 INSERT INTO chat.exchanges
     (org_id, exchange_id, user_id, conversation_id, profile, dialect, request_id, lease_until, shown, events_until)
-VALUES
-    (%(org)s, %(exchange)s, %(user)s, %(conversation)s, %(profile)s, %(dialect)s, %(request_id)s,
-     now() + make_interval(secs => %(lease)s), %(shown)s::text[],
-     CASE WHEN %(shown)s::text[] IS NOT NULL THEN now() + make_interval(secs => %(lease)s + %(keep)s) END)
+SELECT
+    %(org)s, %(exchange)s, %(user)s, %(conversation)s, %(profile)s, %(dialect)s, %(request_id)s,
+    now() + make_interval(secs => %(lease)s), %(shown)s::text[],
+    CASE WHEN %(shown)s::text[] IS NOT NULL THEN now() + make_interval(secs => %(lease)s + %(keep)s) END
+WHERE NOT %(continues)s
+   OR EXISTS (SELECT FROM chat.conversations
+              WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s)
 
 -- name: has_conversation
 SELECT FROM chat.conversations

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from citewire.generator.v1 import generator_pb2
+from psycopg import AsyncCursor
 from psycopg.types.json import Jsonb
 
 from citewire_accounts.tenants.feedback import Feedback, conversation_not_found
@@ -27,7 +28,7 @@ from citewire_http.metrics import RUNS
 from citewire_http.runs.store import SQL as RUNS_SQL
 from citewire_http.runs.store import add_batch, no_such_run, run_lost
 from citewire_kit.errors import FieldViolation, InvalidArgument
-from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_statement, tenant_transaction, transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
@@ -52,22 +53,22 @@ class ChatStore:
         Raises:
             NotFound: It continues a conversation that the user doesn't have (`CONVERSATION_NOT_FOUND`).
         """
-        values = _names(exchange.tenant) | {
-            "exchange": exchange.exchange_id,
-            "conversation": exchange.conversation_id,
-            "profile": exchange.profile,
-            "dialect": exchange.dialect,
-            "request_id": exchange.request_id,
-            "lease": exchange.lease_seconds,
-            "shown": None if exchange.shown is None else list(exchange.shown),
-            "keep": exchange.keep_seconds,
-        }
-        async with tenant_transaction(self._pool, exchange.tenant) as connection:
-            if exchange.conversation_id is not None and not exchange.creates:
-                cursor = await connection.execute(SQL["has_conversation"], values)
-                if await cursor.fetchone() is None:
-                    raise conversation_not_found(exchange.conversation_id)
-            await connection.execute(SQL["open_exchange"], values)
+        cursor = await self._execute(
+            exchange.tenant,
+            "open_exchange",
+            plan_once=True,
+            exchange=exchange.exchange_id,
+            conversation=exchange.conversation_id,
+            continues=exchange.conversation_id is not None and not exchange.creates,
+            profile=exchange.profile,
+            dialect=exchange.dialect,
+            request_id=exchange.request_id,
+            lease=exchange.lease_seconds,
+            shown=None if exchange.shown is None else list(exchange.shown),
+            keep=exchange.keep_seconds,
+        )
+        if exchange.conversation_id is not None and cursor.rowcount == 0:
+            raise conversation_not_found(exchange.conversation_id)
 
     async def find_chat(self, tenant: Tenant, chat_id: str) -> tuple[UUID, bool]:
         """Returns the conversation id for a client's own chat id, and whether the conversation already exists.
@@ -111,6 +112,7 @@ class ChatStore:
         rows = await self._rows(
             exchange.tenant,
             "begin_new" if exchange.creates else "begin_next",
+            plan_once=True,
             exchange=exchange.exchange_id,
             conversation=exchange.conversation_id,
             profile=exchange.profile,
@@ -264,10 +266,26 @@ class ChatStore:
                 raise conversation_not_found(conversation_id)
             await connection.execute(RUNS_SQL["delete_conversation_events"], values)
 
-    async def _rows(self, tenant: Tenant, query: str, **values: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 # of any type
+    async def _rows(
+        self,
+        tenant: Tenant,
+        query: str,
+        *,
+        plan_once: bool = False,
+        **values: Any,  # noqa: ANN401 # of any type
+    ) -> list[tuple[Any, ...]]:
         """Returns a query's rows, in a tenant's transaction."""
-        async with tenant_transaction(self._pool, tenant) as connection:
-            return await (await connection.execute(SQL[query], _names(tenant) | values)).fetchall()
+        return await (await self._execute(tenant, query, plan_once=plan_once, **values)).fetchall()
+
+    async def _execute(
+        self,
+        tenant: Tenant,
+        query: str,
+        *,
+        plan_once: bool,
+        **values: Any,  # noqa: ANN401 # of any type
+    ) -> AsyncCursor[tuple[Any, ...]]:
+        return await tenant_statement(self._pool, tenant, SQL[query], _names(tenant) | values, plan_once=plan_once)
 
     async def sweep(self, most: int = 1000) -> None:
         """Closes exchanges that lost their gateway, and deletes old responses."""

@@ -1,7 +1,6 @@
 """Connections to Postgres, and the one function that sets the tenant of a transaction."""
 
 import asyncio
-import re
 import select
 import time
 import weakref
@@ -11,20 +10,20 @@ from functools import partial
 from typing import Any, Final
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.conninfo import conninfo_to_dict
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool
 
 from citewire_kit import pool_metrics
 from citewire_kit.deadline import remaining
-from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
+from citewire_kit.errors import DeadlineExceeded, Unavailable
 from citewire_kit.fair import FairShares
 from citewire_kit.nodes import NodeGuard, NodeUse
+from citewire_kit.postgres_checks import check_dsn
 from citewire_kit.postgres_errors import translated
 from citewire_kit.queries import Query
 from citewire_kit.tenant import Tenant
-from citewire_kit.transaction_settings import Resolved, begin, find_nodes, is_spread, set_all, settings_of
+from citewire_kit.transaction_settings import BEGIN, Resolved, begin, find_nodes, is_spread, set_all, settings_of
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
@@ -41,9 +40,6 @@ ANSWER_SECONDS: Final = 0.3
 _shares: weakref.WeakKeyDictionary[Pool, FairShares] = weakref.WeakKeyDictionary()
 _resolved: weakref.WeakKeyDictionary[Pool, "Resolved"] = weakref.WeakKeyDictionary()
 _guards: weakref.WeakKeyDictionary[Pool, NodeGuard] = weakref.WeakKeyDictionary()
-
-_MISSING = re.compile(r'FATAL:  ?(?:role|database) "[^"]*" does not exist')
-_CHECK_SECONDS: Final = 2
 
 
 class _GuardedPool(AsyncConnectionPool[Connection]):
@@ -127,40 +123,6 @@ async def open_pool(
     return pool
 
 
-def check_dsn(dsn: str, name: str) -> None:
-    """Raises StartupError, with `name` and without possible passwords, if libpq can't parse the string."""
-    try:
-        conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        raise StartupError(f"the connection string of {name} can't be parsed by libpq") from None
-
-
-async def require_schema(dsn: str, schema: str, *, advice: str) -> None:
-    """Distinguishes a database that was never set up from an unreachable one, because only the latter is worth a retry.
-
-    A server that can't be reached within two seconds, or is starting, passes: the pool connects to it later.
-
-    Args:
-        dsn: As for `open_pool`, checked.
-        schema: The schema that the migrations create.
-        advice: What to run, for the error message.
-
-    Raises:
-        StartupError: The server responds, but has no such role, database or schema.
-    """
-    try:
-        connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=_CHECK_SECONDS)
-    except psycopg.OperationalError as exc:
-        if missing := _MISSING.search(str(exc)):
-            raise StartupError(f"{missing[0].removeprefix('FATAL:').strip()}: {advice}") from None
-        return
-    async with connection:
-        cursor = await connection.execute("SELECT to_regnamespace(%s) IS NULL", (schema,))
-        row = await cursor.fetchone()
-    if row is not None and row[0]:
-        raise StartupError(f'schema "{schema}" does not exist: {advice}')
-
-
 @asynccontextmanager
 async def tenant_transaction(
     pool: Pool,
@@ -192,7 +154,7 @@ async def tenant_transaction(
 
 
 class Batch:
-    """A read-only transaction that sends its statements together; see `tenant_batch`."""
+    """A transaction that sends its statements together; see `tenant_batch`."""
 
     def __init__(self, connection: Connection, pipeline: AsyncExitStack) -> None:
         self.connection: Final = connection
@@ -207,17 +169,22 @@ class Batch:
 
 @asynccontextmanager
 async def tenant_batch(
-    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS, plan_once: bool = False
+    pool: Pool,
+    tenant: Tenant,
+    *,
+    statement_seconds: float = STATEMENT_SECONDS,
+    snapshot: bool = True,
+    plan_once: bool = False,
 ) -> AsyncGenerator[Batch, None]:
-    """Opens a read-only transaction that takes one round trip: its beginning, statements and end are sent together.
+    """Opens a transaction that takes one round trip: its beginning, statements and end are sent together.
 
-    All statements see one snapshot, with the visibility of `tenant_transaction`. If the block ends without `finish`,
-    the transaction is rolled back.
+    If the block ends without `finish`, the transaction is rolled back. Once a statement fails, the rest isn't executed.
 
     Args:
         pool: Pool from which the connection is taken.
         tenant: Tenant whose rows are visible.
         statement_seconds: Maximum duration of one statement.
+        snapshot: See `tenant_transaction`.
         plan_once: See `plans`.
 
     Raises:
@@ -225,7 +192,7 @@ async def tenant_batch(
     """
     async with _connection_of(pool, tenant) as connection, AsyncExitStack() as stack:
         await stack.enter_async_context(connection.pipeline())
-        await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
+        await connection.execute(BEGIN[snapshot], prepare=False)
         settings = settings_of(tenant, _within(statement_seconds), plan_once=plan_once, spread=is_spread(connection))
         # With parameters, so that the server parses it once per connection.
         first, *others = set_all(connection, tuple(settings), _resolved.get(pool))
@@ -233,6 +200,37 @@ async def tenant_batch(
         for statement in others:
             await connection.execute(statement)
         yield Batch(connection, stack)
+
+
+async def tenant_statement(
+    pool: Pool,
+    tenant: Tenant,
+    statement: Query,
+    values: Mapping[str, Any],
+    *,
+    plan_once: bool = False,
+    binary: bool = False,
+) -> AsyncCursor[tuple[Any, ...]]:
+    """Executes one statement in a tenant's transaction of its own: one round trip instead of three.
+
+    Args:
+        pool: Pool from which the connection is taken.
+        tenant: Tenant whose rows are visible.
+        statement: The statement, which may write.
+        values: Its parameters, by name.
+        plan_once: See `plans`.
+        binary: Whether its rows come in Postgres's binary format.
+
+    Returns:
+        Its cursor, after the commit: rows can still be fetched.
+
+    Raises:
+        Unavailable, DeadlineExceeded: As `tenant_transaction`.
+    """
+    async with tenant_batch(pool, tenant, snapshot=False, plan_once=plan_once) as batch:
+        cursor = await batch.connection.execute(statement, values, binary=binary)
+        await batch.finish()
+    return cursor
 
 
 @asynccontextmanager

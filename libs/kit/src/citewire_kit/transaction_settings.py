@@ -21,6 +21,9 @@ class Resolved(NamedTuple):
     """The same for a distributed database, if it differs there."""
 
 
+BEGIN: Final = {False: b"BEGIN", True: b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+"""How a transaction begins, by whether it is a snapshot."""
+
 _SETTER: Final = "citewire.set_local"
 """A distributed database has this function of names and values (text arrays), which changes settings on all nodes.
 `set_config` doesn't."""
@@ -95,10 +98,10 @@ def _around_values(
     names: tuple[str, ...], resolved: Resolved | None, *, snapshot: bool, spread: bool
 ) -> tuple[bytes, ...]:
     """The text of `begin` before, between and after the values."""
-    begin = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if snapshot else "BEGIN")
     given: dict[str, sql.Composable] = dict.fromkeys(names, sql.SQL(_VALUE))
-    whole = sql.SQL("; ").join([begin, *_statements(given, resolved, spread=spread)])
-    return tuple(whole.as_bytes().split(_VALUE.encode()))
+    settings = (statement.as_bytes() for statement in _statements(given, resolved, spread=spread))
+    whole = b"; ".join([BEGIN[snapshot], *settings])
+    return tuple(whole.split(_VALUE.encode()))
 
 
 def set_all(connection: AsyncConnection[Any], names: tuple[str, ...], resolved: Resolved | None) -> tuple[bytes, ...]:

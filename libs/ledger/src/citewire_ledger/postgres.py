@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from citewire_kit.errors import CitewireError
 from citewire_kit.ids import uuid7
-from citewire_kit.postgres import check_dsn, open_pool, require_schema
+from citewire_kit.postgres import open_pool
+from citewire_kit.postgres_checks import check_dsn, require_schema
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_call_context, current_request_id, current_tenant, use_request_id

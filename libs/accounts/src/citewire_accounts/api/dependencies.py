@@ -1,6 +1,7 @@
 """Dependencies that give routes the caller. The application keeps its services in `app.state.services`.
 
-All are coroutines, even those that never wait: FastAPI runs plain functions in a thread.
+All are coroutines, even those that never wait: FastAPI runs plain functions in a thread. Those of every request get the
+services themselves, because FastAPI walks through dependencies of dependencies again each time.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
@@ -78,7 +79,7 @@ async def get_accounts(request: Request) -> AccountServices:
 AccountsDep = Annotated[AccountServices, Depends(get_accounts)]
 
 
-async def find_caller(request: Request, services: AccountsDep) -> Caller:
+async def find_caller(request: Request) -> Caller:
     """Finds who sent the request.
 
     Raises:
@@ -87,7 +88,7 @@ async def find_caller(request: Request, services: AccountsDep) -> Caller:
             operator's key, whose holder isn't a member.
         ResourceExhausted: The client's address sent too many wrong keys.
     """
-    site, authorization = site_of_request(request), _authorization(request)
+    services, site, authorization = await get_accounts(request), site_of_request(request), _authorization(request)
     if services.authenticator.is_operator(authorization):
         note_operator(await services.authenticator.operator_of(authorization, site))
         raise PermissionDenied(
@@ -152,7 +153,7 @@ def check_own_page(request: Request, services: AccountServices) -> None:
 CallerDep = Annotated[Caller, Depends(find_caller)]
 
 
-async def authenticate(request: Request, services: AccountsDep, caller: CallerDep) -> AsyncGenerator[Tenant, None]:
+async def authenticate(request: Request, caller: CallerDep) -> AsyncGenerator[Tenant, None]:
     """Makes the caller the tenant of all calls until the response is sent.
 
     Raises:
@@ -160,7 +161,7 @@ async def authenticate(request: Request, services: AccountsDep, caller: CallerDe
         PermissionDenied: The key lacks the scope that the route needs.
         InvalidArgument: The URL has a parameter that the route doesn't know.
     """
-    tenant = caller.limited()
+    services, tenant = await get_accounts(request), caller.limited()
     add_headers(request.scope, (await services.limiter.take(tenant, Measure.REQUESTS)).headers())
     route: APIRoute = request.scope["route"]
     check_scope(caller, scope_for(request.method, route.tags))

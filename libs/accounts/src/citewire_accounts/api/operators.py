@@ -27,7 +27,7 @@ async def authenticate_operator(request: Request, services: AccountsDep) -> Oper
             reason="PERMISSION_DENIED",
         )
     if not authenticator.is_operator(authorization):
-        await find_caller(request, services)
+        await find_caller(request)
         raise PermissionDenied(
             "this needs an operator's key; members of an organisation use /v1/admin",
             reason="PERMISSION_DENIED",
