@@ -184,7 +184,7 @@ def _right_ends(
         return _met_while_running(name, number, asked, was_running=was_running)
     while_away = _UNAVAILABLE | _GONE if name == "gateway" else _UNAVAILABLE
     if asked.began <= times.last:
-        # Between two signals, or after one that it takes its time for, the process worked: then this one met its end.
+        # The process may still have worked, between two signals or after a gentle one: then this one met its end.
         while_away |= _met_while_running(name, number, asked, was_running=False)
     return while_away
 
