@@ -175,8 +175,10 @@ class EvalLibrary:
         with self.lock:
             within = [document for document in self.documents.values() if document.collection == body["collection"]]
         entries = [entry for entry in within if _fits(entry, cast("Json | None", body.get("filter")))]
+        # Numbers depend on which of several simultaneous uploads arrives first; the order of equal scores must not.
         return sorted(
-            ((element.similarity(query), element) for element in entries), key=lambda pair: (-pair[0], pair[1].number)
+            ((entry.similarity(query), entry) for entry in entries),
+            key=lambda pair: (-pair[0], pair[1].metadata["eval_id"]),
         )
 
     def _result_of(self, candidate: StoredDocument, score: float) -> Json:
