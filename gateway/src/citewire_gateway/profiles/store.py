@@ -12,7 +12,7 @@ from citewire_dialects.profile import Profile
 from citewire_dialects.schemas.profiles import ProfileOptions
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
 from citewire_kit.errors import AlreadyExists, invalid_field
-from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.postgres import Pool, tenant_statement, tenant_transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 
@@ -56,21 +56,19 @@ class ProfileStore:
     async def get(self, tenant: Tenant, name: str, version: int | None = None) -> StoredProfile | None:
         """Returns the latest or a given version; None if there is none, or if it was deleted."""
         values = _names(tenant, name) | {"version": version}
-        async with tenant_transaction(self._pool, tenant) as connection:
-            row = await (await connection.execute(_SQL["get"], values)).fetchone()
+        row = await (await tenant_statement(self._pool, tenant, _SQL["get"], values)).fetchone()
         stored = None if row is None else _profile(row)
         return None if stored is None or stored.deleted else stored
 
     async def list(self, tenant: Tenant) -> list[StoredProfile]:
         """Returns the latest version of each profile, by name."""
-        async with tenant_transaction(self._pool, tenant) as connection:
-            rows = await (await connection.execute(_SQL["list"], _names(tenant, ""))).fetchall()
+        rows = await (await tenant_statement(self._pool, tenant, _SQL["list"], _names(tenant, ""))).fetchall()
         return [profile for profile in map(_profile, rows) if not profile.deleted]
 
     async def delete(self, tenant: Tenant, name: str) -> bool:
         """Deletes a profile; False if there was none. Its versions can still be read explicitly."""
-        async with tenant_transaction(self._pool, tenant) as connection:
-            return (await (await connection.execute(_SQL["delete"], _names(tenant, name))).fetchone()) is not None
+        deleted = await tenant_statement(self._pool, tenant, _SQL["delete"], _names(tenant, name))
+        return await deleted.fetchone() is not None
 
 
 class Profiles:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from citewire_accounts.people.claims import Person
 from citewire_accounts.people.issuers import Issuer
 from citewire_kit.errors import PermissionDenied
-from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_statement, tenant_transaction, transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import MAX_GROUPS, Tenant
@@ -72,8 +72,7 @@ class SessionStore:
             return None
         if state == "new":
             values = {**_key(session), "hash": _hash(cookie), "overlap": OVERLAP}
-            async with tenant_transaction(self._pool, tenant) as connection:
-                await connection.execute(_SQL["begin_overlap"], values)
+            await tenant_statement(self._pool, tenant, _SQL["begin_overlap"], values)
         return session
 
     async def replace(self, session: Session, cookie: str) -> str | None:
@@ -84,9 +83,8 @@ class SessionStore:
         """
         new = secrets.token_urlsafe(32)
         values = {**_key(session), "hash": _hash(cookie), "new_hash": _hash(new), "lost_after": _LOST_AFTER}
-        async with tenant_transaction(self._pool, session.tenant) as connection:
-            row = await (await connection.execute(_SQL["replace_cookie"], values)).fetchone()
-        return None if row is None else new
+        replaced = await tenant_statement(self._pool, session.tenant, _SQL["replace_cookie"], values)
+        return None if await replaced.fetchone() is None else new
 
     async def make_known(self, person: Person, issuer: Issuer) -> Tenant:
         """Creates the organisation and the user if they don't exist, with the roles and the plan from the claims.
@@ -117,8 +115,7 @@ class SessionStore:
             The sealed tokens and `fresh_seconds` as they are now.
         """
         values = {**_key(session), "lease": LEASE}
-        async with tenant_transaction(self._pool, session.tenant) as connection:
-            row = await (await connection.execute(_SQL["lease_session"], values)).fetchone()
+        row = await (await tenant_statement(self._pool, session.tenant, _SQL["lease_session"], values)).fetchone()
         return None if row is None else (bytes(row[0]), row[1])
 
     async def renew(
@@ -144,8 +141,7 @@ class SessionStore:
             await connection.execute(_SQL["sweep_sessions"], {"most": _SWEEP_MOST})
 
     async def _do(self, statement: str, session: Session) -> None:
-        async with tenant_transaction(self._pool, session.tenant) as connection:
-            await connection.execute(_SQL[statement], _key(session))
+        await tenant_statement(self._pool, session.tenant, _SQL[statement], _key(session))
 
 
 async def _put_person(connection: Connection, person: Person, issuer: Issuer) -> Tenant:

@@ -9,7 +9,7 @@ from uuid import UUID
 from prometheus_client import Counter
 
 from citewire_kit.errors import NotFound
-from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.postgres import Pool, tenant_statement, tenant_transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.tenant import Tenant
 
@@ -98,9 +98,8 @@ class FeedbackStore:
         Raises:
             NotFound: The user gave no feedback on such an answer (`RUN_NOT_FOUND`).
         """
-        async with tenant_transaction(self.pool, tenant) as connection:
-            row = await (await connection.execute(SQL["delete_feedback"], _values(tenant, answer))).fetchone()
-        if row is None:
+        deleted = await tenant_statement(self.pool, tenant, SQL["delete_feedback"], _values(tenant, answer))
+        if await deleted.fetchone() is None:
             raise _not_found("feedback on the answer", answer[1])
 
     async def page(
@@ -118,8 +117,7 @@ class FeedbackStore:
             "before_ordinal": before_ordinal,
             "limit": size,
         }
-        async with tenant_transaction(self.pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["list_feedback"], values)).fetchall()
+        rows = await (await tenant_statement(self.pool, tenant, SQL["list_feedback"], values)).fetchall()
         return [
             RatedAnswer(conversation_id, ordinal, user_id, Feedback(*feedback))
             for conversation_id, ordinal, user_id, *feedback in rows

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from citewire_http.metrics import RUNS
 from citewire_kit.errors import Aborted, NotFound
-from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_statement, tenant_transaction, transaction
 from citewire_kit.queries import load_queries
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
@@ -89,8 +89,7 @@ class RunStore:
         Raises:
             NotFound: There is none, or its events aren't stored (`RUN_NOT_FOUND`).
         """
-        async with tenant_transaction(self.pool, tenant) as connection:
-            row = await (await connection.execute(SQL["find_run"], _names(tenant, run_id))).fetchone()
+        row = await (await tenant_statement(self.pool, tenant, SQL["find_run"], _names(tenant, run_id))).fetchone()
         if row is None:
             raise no_such_run(run_id)
         return StoredRun(*row)
@@ -98,8 +97,7 @@ class RunStore:
     async def find_running(self, tenant: Tenant, conversation_id: UUID) -> StoredRun | None:
         """Returns the stored run that is writing the next answer of one of the user's conversations."""
         values = {"org": tenant.org_id, "user": tenant.user_id, "conversation": conversation_id}
-        async with tenant_transaction(self.pool, tenant) as connection:
-            row = await (await connection.execute(SQL["find_conversation_run"], values)).fetchone()
+        row = await (await tenant_statement(self.pool, tenant, SQL["find_conversation_run"], values)).fetchone()
         return None if row is None else StoredRun(*row)
 
     async def read(self, tenant: Tenant, run_id: UUID, after: int, *, touch: bool = False) -> RunPage:
@@ -125,9 +123,8 @@ class RunStore:
 
     async def lose(self, tenant: Tenant, run_id: UUID) -> None:
         """Closes a run whose lease has expired: its gateway is gone, and no other one takes over."""
-        async with tenant_transaction(self.pool, tenant) as connection:
-            lost = (await connection.execute(SQL["lose_run"], _names(tenant, run_id))).rowcount
-        RUNS.labels("lost").inc(lost)
+        lost = await tenant_statement(self.pool, tenant, SQL["lose_run"], _names(tenant, run_id))
+        RUNS.labels("lost").inc(lost.rowcount)
 
     async def cancel(self, tenant: Tenant, run_id: UUID) -> str:
         """Requests one of the user's runs to stop, on any gateway; returns the state of its exchange.
@@ -135,8 +132,7 @@ class RunStore:
         Raises:
             NotFound: There is none (`RUN_NOT_FOUND`).
         """
-        async with tenant_transaction(self.pool, tenant) as connection:
-            row = await (await connection.execute(SQL["cancel_run"], _names(tenant, run_id))).fetchone()
+        row = await (await tenant_statement(self.pool, tenant, SQL["cancel_run"], _names(tenant, run_id))).fetchone()
         if row is None:
             raise no_such_run(run_id)
         return row[0]
