@@ -60,6 +60,13 @@ async def test_each_change_is_a_version_and_earlier_ones_can_be_named(gateway: G
     assert (await gateway.http.put("/v1/profiles/support", json=OWN)).json()["version"] == 4
 
 
+async def test_a_built_in_profile_cannot_be_deleted(gateway: Gateway) -> None:
+    refused = await gateway.http.delete("/v1/profiles/documents")
+    assert refused.status_code == 404
+    assert refused.json()["detail"] == "the organisation has no profile 'documents' of its own; it has: none"
+    assert (await gateway.http.get("/v1/profiles/documents")).status_code == 200
+
+
 async def test_simultaneous_changes_all_become_versions(gateway: Gateway) -> None:
     made = await asyncio.gather(*(gateway.http.put("/v1/profiles/busy", json=OWN) for _ in range(3)))
     assert sorted(entry.json()["version"] for entry in made) == [1, 2, 3]

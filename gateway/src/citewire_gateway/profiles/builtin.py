@@ -175,11 +175,11 @@ def find_profile(name: str) -> Profile:
     return profile
 
 
-def unknown_profile(name: str, names: Iterable[str]) -> NotFound:
-    """Returns the error that lists the existing profiles."""
+def unknown_profile(name: str, names: Iterable[str], *, own: bool = False) -> NotFound:
+    """Returns the error that lists the existing profiles, or (`own`) those that aren't built in."""
     known = ", ".join(names) or "none"
-    return NotFound(
-        f"there is no profile {name[:64]!r}; there are: {known}",
-        reason="PROFILE_NOT_FOUND",
-        metadata={"profiles": known[:1000]},
-    )
+    if own:
+        detail = f"the organisation has no profile {name[:64]!r} of its own; it has: {known}"
+    else:
+        detail = f"there is no profile {name[:64]!r}; there are: {known}"
+    return NotFound(detail, reason="PROFILE_NOT_FOUND", metadata={"profiles": known[:1000]})

@@ -125,7 +125,7 @@ class Profiles:
     async def delete(self, tenant: Tenant, name: str) -> None:
         """Deletes a tenant's profile. Raises `NotFound`."""
         if not await self._store.delete(tenant, name):
-            raise unknown_profile(name, [profile.name for profile in await self._store.list(tenant)])
+            raise unknown_profile(name, [profile.name for profile in await self._store.list(tenant)], own=True)
 
 
 def profile_key(profile: Profile) -> tuple[str, ...]:
