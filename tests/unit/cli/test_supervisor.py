@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -267,18 +268,18 @@ async def test_guard_passes_signals_codes_and_output(
     child: Callable[..., ChildSpec], tmp_path: Path, pipe_guard: bool
 ) -> None:
     lines: list[bytes] = []
-    log = RotatingFile(tmp_path / "log")
+    # Not `print`: the signal may come while `up` is being flushed, and standard output isn't reentrant.
     code = (
-        "import signal, sys\n"
-        "def bye(*_): print('term', flush=True); sys.exit(7)\n"
+        "import os, signal, sys\n"
+        "def bye(*_): os.write(1, b'term\\n'); sys.exit(7)\n"
         "signal.signal(signal.SIGTERM, bye)\n"
-        "print('up', flush=True)\nsignal.pause()"
+        "os.write(1, b'up\\n')\nsignal.pause()"
     )
-    running = await start_child(child("x", code), log, lines.append, pipe_guard=pipe_guard)
-    await wait_until(lambda: lines == [b"up"])
-    assert await running.stop([signal.SIGTERM], patience=20) == 7
-    assert lines == [b"up", b"term"]
-    log.close()
+    with closing(RotatingFile(tmp_path / "log")) as log:
+        running = await start_child(child("x", code), log, lines.append, pipe_guard=pipe_guard)
+        await wait_until(lambda: lines == [b"up"])
+        assert await running.stop([signal.SIGTERM], patience=20) == 7
+        assert lines == [b"up", b"term"]
 
 
 PARENT = """
