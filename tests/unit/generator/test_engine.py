@@ -41,7 +41,6 @@ from engine_harness import (
 )
 from generator_calls import make_passage, make_request
 from scripted_chat import ScriptedTurns, Step
-from waiting import BUSY_SECONDS
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
@@ -139,7 +138,7 @@ async def test_a_stalled_provider_is_abandoned_within_its_time_limit() -> None:
     harness = EngineHarness(first, two)
     began = asyncio.get_running_loop().time()
     await harness.ask()
-    assert 0.3 <= asyncio.get_running_loop().time() - began < 0.3 + BUSY_SECONDS
+    assert 0.3 <= asyncio.get_running_loop().time() - began < 1.3
     assert (harness.text, len(first.tasks), first.open) == ("two says so.", 1, 0)
     assert harness.rows == [("one", "PROVIDER_TIMEOUT"), ("two", "done")]
 
