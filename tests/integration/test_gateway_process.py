@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 
 from callers import keyed_environment
-from embedded_postgres import start_embedded_postgres
+from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import completed, delta, started
 from gateway_process import frames_of, rows
@@ -201,6 +202,12 @@ async def test_logs_are_json_with_ids_and_without_content(database: Database, fa
         assert "grew" not in gateway.log.read_text()
 
 
+def exchange_is_open(postgres: EmbeddedPostgres, request_id: str) -> bool:
+    with psycopg.connect(postgres.dsn(database="citewire"), autocommit=True) as connection:
+        states = connection.execute("SELECT state FROM chat.exchanges WHERE request_id = %s", (request_id,)).fetchall()
+    return states == [("running",)]
+
+
 async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fakes, tmp_path: Path) -> None:
     with start_embedded_postgres(in_memory=True) as postgres:
         postgres.create_database("citewire")
@@ -224,14 +231,23 @@ async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fa
                 assert refused.json()["reason"] == "DATABASE_UNAVAILABLE"
                 assert refused.headers["retry-after"]
             assert fakes.generator.requests == []
-            for _ in range(2):  # a first start, and a restart after a crash
+            for start in ("first", "after-a-crash"):
                 postgres.start()
 
                 async def works() -> bool:
                     return (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
 
                 await wait_until(works, 30)
+                # In the middle of a chat: after the wait to store the question, it doesn't wait again to store the
+                # error, and so is refused before the response would begin with a sign of life.
+                search = fakes.retriever.log.gates["search"] = asyncio.Event()
+                named = {"X-Request-Id": start}
+                chat = asyncio.create_task(gateway.http.post("/v1/chat", json=QUESTION, headers=named))
+                await wait_until(partial(exchange_is_open, postgres, start), 10)
                 postgres.kill()
+                search.set()
+                refused = await chat
+                assert (refused.status_code, refused.json()["reason"]) == (503, "DATABASE_UNAVAILABLE"), refused.text
             postgres.start()  # at the end of the block it is stopped gracefully
 
 

@@ -146,6 +146,17 @@ async def test_closing_goes_on_when_its_waiter_is_cancelled_again(harness: Pipel
     assert harness.records.closings[0].state == "cancelled"
 
 
+async def test_an_error_does_not_wait_for_a_database_that_is_away(harness: PipelineHarness) -> None:
+    harness.log.errors["search"] = Unavailable("away", reason="DATABASE_UNAVAILABLE")
+    closed = harness.log.gates["close"] = asyncio.Event()
+    with pytest.raises(Unavailable):
+        await harness.events()
+    assert harness.records.closings == []
+    closed.set()
+    await harness.background.settled()
+    assert harness.records.closings[0].reason == "DATABASE_UNAVAILABLE"
+
+
 async def test_an_interrupted_chat_names_the_provider_that_had_taken_over(harness: PipelineHarness) -> None:
     harness.messages = [
         started((1, 0), provider="first", model="first-1"),

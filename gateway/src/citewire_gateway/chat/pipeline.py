@@ -37,7 +37,7 @@ from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
-from citewire_http.background import BackgroundTasks
+from citewire_http.background import ERROR_SECONDS, BackgroundTasks
 from citewire_http.runs.live import LiveRuns
 from citewire_http.supervision import StreamControl
 from citewire_kit.audit import fail, touch
@@ -289,14 +289,18 @@ class ChatPipeline:
     async def _close(
         self, run: ChatRun, state: State, error: CitewireError | None = None, cause: str | None = None
     ) -> None:
-        """Stores how a chat ended, once. Writing continues if the caller is cancelled."""
+        """Stores how a chat ended, once. Writing continues if the caller is cancelled, or has an error to report."""
         if run.closed:
             return  # writing failed and was reported; the sweeper will close the exchange
         run.closed = True
         reason = cause or (None if error is None else error.reason)
         if state != "done":
             fail(reason or state)
-        await self._background.finish(self._write(run, state, reason, error), request_id=run.exchange.request_id)
+        await self._background.finish(
+            self._write(run, state, reason, error),
+            request_id=run.exchange.request_id,
+            wait_seconds=None if state == "done" else ERROR_SECONDS,
+        )
 
     async def _write(self, run: ChatRun, state: State, reason: str | None, error: CitewireError | None) -> None:
         if run.opening is not None:

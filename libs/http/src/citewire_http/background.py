@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 from citewire_http.metrics import SWEEPER_FAILURES
 from citewire_kit.deadline import budget
@@ -12,6 +12,8 @@ from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import use_request_id
 
+ERROR_SECONDS: Final = 0.5
+"""How long an error waits until it is recorded, before the client gets it: the database may be the error's cause."""
 _SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 
@@ -28,12 +30,26 @@ class BackgroundTasks:
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def finish(self, work: Coroutine[Any, Any, None], *, request_id: str) -> None:
-        """Waits for the work and raises its exceptions. If the caller is cancelled meanwhile, the work continues."""
+    async def finish(
+        self, work: Coroutine[Any, Any, None], *, request_id: str, wait_seconds: float | None = None
+    ) -> None:
+        """Waits for the work and raises its exceptions. If the caller is cancelled meanwhile, the work continues.
+
+        Args:
+            work: The work.
+            request_id: The request that it belongs to.
+            wait_seconds: Maximum wait, after which the work continues, too; None for no limit.
+        """
         task = asyncio.create_task(self._run(work, request_id), context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        await asyncio.shield(task)
+        wait = asyncio.timeout(wait_seconds)
+        try:
+            async with wait:
+                await asyncio.shield(task)
+        except TimeoutError:
+            if not wait.expired():
+                raise  # it is the work's
 
     async def settled(self) -> None:
         """Waits until all work is done; call it before closing the database."""
