@@ -30,8 +30,9 @@ wrong: anything else, which must not happen.
 
 KINDS: tuple[Kind, ...] = ("native", "simple", "search", "upload")
 STREAMS: frozenset[Kind] = frozenset({"native", "simple"})
-HANG_SECONDS = 5.0
-"""Longest silence that doesn't count as a hang."""
+HANG_SECONDS = 6.0
+"""Longest silence that doesn't count as a hang: a second more than the gateway's `hold_seconds`, after which a stream
+that hasn't begun gives its first sign of life."""
 
 CLIENTS: Mapping[Kind, int] = {"native": 3, "simple": 3, "search": 2, "upload": 1}
 _PATHS: Mapping[Kind, str] = {
