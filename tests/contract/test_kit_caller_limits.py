@@ -39,6 +39,7 @@ from echo_service import (
     running_echo_service,
     text,
 )
+from limit_windows import stop_limit_windows
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ EVE = Tenant("other", "ada", "free")
 PRO = Tenant("pro", "ada", "pro")
 PLANS = """{"free": {"requests": {"key": 3, "user": 4, "org": 6}, "streams": {"key": null, "user": 2, "org": 3},
                      "tokens": {"key": null, "user": 100, "org": 250}}}"""
+
+
+@pytest.fixture(autouse=True)
+def _stopped_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_limit_windows(monkeypatch)
 
 
 def limits(plans: str = PLANS, *, unlimited: frozenset[str] = frozenset()) -> CallerLimits:
