@@ -145,7 +145,7 @@ async def test_a_service_that_dies_in_the_middle_ends_in_an_error(
         assert list(frames[-1].data) == ["error"]
         assert not any("done" in frame.data for frame in frames)
     assert metric("citewire_streams_cancelled_total", cause="upstream") == before + 1
-    assert rows(database, "SELECT state, reason FROM chat.exchanges") == [("failed", "SERVICE_UNAVAILABLE")]
+    await until_rows(database, "SELECT state, reason FROM chat.exchanges", [("failed", "SERVICE_UNAVAILABLE")])
 
 
 async def test_an_end_without_completed_is_a_failure(gateway: Gateway) -> None:
@@ -175,7 +175,7 @@ async def test_without_a_service_new_requests_are_503_until_it_is_back(
     assert ready.status_code == 503
     assert ready.json()[name] == "unavailable"
     assert name in ready.json()["detail"]
-    assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
+    await until_rows(database, "SELECT count(*) FROM chat.conversations", [(0,)])
     await gateway.fakes.start(name, port)
 
     async def works() -> bool:
@@ -246,8 +246,8 @@ async def test_a_failure_before_the_headers_is_an_http_error_and_leaves_nothing(
     gateway.fakes.generator.script = fails
     response = await gateway.http.post("/v1/chat", json=QUESTION)
     assert (response.status_code, response.headers["retry-after"]) == (503, "7")
+    await until_rows(database, "SELECT state, reason FROM chat.exchanges", [("failed", "PROVIDER_UNAVAILABLE")])
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
-    assert rows(database, "SELECT state, reason FROM chat.exchanges") == [("failed", "PROVIDER_UNAVAILABLE")]
 
 
 async def test_a_problem_names_the_provider_and_the_model_that_failed(gateway: Gateway) -> None:

@@ -176,7 +176,7 @@ async def test_a_run_is_stopped_from_another_gateway(database: Database, fakes: 
         response = await answering
         assert answer.stopped_at is not None
         assert answer.stopped_at - cancelled < BUSY_SECONDS
-        assert rows(database, STATES) == [("cancelled", "cancel")]
+        await until_rows(database, STATES, [("cancelled", "cancel")])
         if not stream:
             assert (response.status_code, response.json()["reason"]) == (409, "RUN_CANCELLED")
             return

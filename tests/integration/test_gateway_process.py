@@ -208,6 +208,12 @@ def exchange_is_open(postgres: EmbeddedPostgres, request_id: str) -> bool:
     return states == [("running",)]
 
 
+def is_given_up(gateway: Running, request_id: str) -> bool:
+    """Whether the wait to store the end of a chat is over."""
+    ended = [line.get("request_id") for line in gateway.lines() if line["event"] == "exchange_not_closed"]
+    return request_id in ended
+
+
 async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fakes, tmp_path: Path) -> None:
     with start_embedded_postgres(in_memory=True) as postgres:
         postgres.create_database("citewire")
@@ -220,7 +226,9 @@ async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fa
         )
         assert await migrated.wait() == 0
         postgres.stop()
-        async with serving(postgres.dsn("citewire_chat", "citewire"), fakes, tmp_path) as gateway:
+        # Refusals are no streams, however long they take.
+        settings = {"CITEWIRE_GATEWAY_HOLD_SECONDS": "30"}
+        async with serving(postgres.dsn("citewire_chat", "citewire"), fakes, tmp_path, **settings) as gateway:
             ready = await gateway.http.get("/readyz")
             assert ready.status_code == 503
             assert ready.json()["database"] in ("unavailable", "no answer")
@@ -238,8 +246,8 @@ async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fa
                     return (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
 
                 await wait_until(works, 30)
-                # In the middle of a chat: after the wait to store the question, it doesn't wait again to store the
-                # error, and so is refused before the response would begin with a sign of life.
+                # In the middle of a chat, which is refused after one wait for the database, to store the question. It
+                # doesn't wait again to store the error.
                 search = fakes.retriever.log.gates["search"] = asyncio.Event()
                 named = {"X-Request-Id": start}
                 chat = asyncio.create_task(gateway.http.post("/v1/chat", json=QUESTION, headers=named))
@@ -248,6 +256,8 @@ async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fa
                 search.set()
                 refused = await chat
                 assert (refused.status_code, refused.json()["reason"]) == (503, "DATABASE_UNAVAILABLE"), refused.text
+                assert not is_given_up(gateway, start)
+                await wait_until(partial(is_given_up, gateway, start))
             postgres.start()  # at the end of the block it is stopped gracefully
 
 

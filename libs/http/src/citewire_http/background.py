@@ -13,7 +13,7 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import use_request_id
 
 ERROR_SECONDS: Final = 0.5
-"""How long an error waits until it is recorded, before the client gets it: the database may be the error's cause."""
+"""How long a chat's error waits until it is recorded, before the client gets it: the database may be its cause."""
 _SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 

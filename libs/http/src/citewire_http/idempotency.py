@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel
 
-from citewire_http.background import ERROR_SECONDS, BackgroundTasks
+from citewire_http.background import BackgroundTasks
 from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
 from citewire_kit.ids import uuid7
 from citewire_kit.postgres import Pool, tenant_transaction
@@ -52,7 +52,7 @@ class Claim:
 
         This is written even if the caller is cancelled.
         """
-        await self.background.finish(self._release(), request_id=current_request_id(), wait_seconds=ERROR_SECONDS)
+        await self.background.finish(self._release(), request_id=current_request_id())
 
     async def _release(self) -> None:
         try:
