@@ -321,7 +321,7 @@ async def test_an_answer_goes_on_after_a_reload(page: DrivenPage, model: Scripte
     assert model.left_at - stopped < 1
     await page.call("Page.reload")
     await page.wait_for(long.format(before))
-    assert await page.run("document.querySelector('.answer').getAttribute('aria-busy')") == "false"
+    await page.wait_for("document.querySelector('.answer').getAttribute('aria-busy') === 'false'")
 
 
 async def test_stopping_reaches_the_model(page: DrivenPage, model: ScriptedModel) -> None:
