@@ -226,7 +226,7 @@ async def test_it_starts_without_a_database_and_works_once_it_is_there(fakes: Fa
         )
         assert await migrated.wait() == 0
         postgres.stop()
-        # Refusals are no streams, however long they take.
+        # So that a refusal is a 503, however long it takes, and not an error in a stream.
         settings = {"CITEWIRE_GATEWAY_HOLD_SECONDS": "30"}
         async with serving(postgres.dsn("citewire_chat", "citewire"), fakes, tmp_path, **settings) as gateway:
             ready = await gateway.http.get("/readyz")

@@ -37,7 +37,7 @@ from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
-from citewire_http.background import ERROR_SECONDS, BackgroundTasks
+from citewire_http.background import BackgroundTasks
 from citewire_http.runs.live import LiveRuns
 from citewire_http.supervision import StreamControl
 from citewire_kit.audit import fail, touch
@@ -51,6 +51,7 @@ log = get_logger(__name__)
 
 _COMPLETION_TOKENS = 2_048  # if neither profile nor request sets it; the generator's own default
 _COST_SECONDS = 0.5
+_ERROR_SECONDS = 0.5  # longest wait for the record of an error, which the database may have caused
 _MANY_CITATIONS = 50  # from which their JSON is built outside the event loop
 
 DetailsJson = Callable[[ChatRun, generator_pb2.TokenUsage, bool], Mapping[str, Any]]
@@ -289,7 +290,7 @@ class ChatPipeline:
     async def _close(
         self, run: ChatRun, state: State, error: CitewireError | None = None, cause: str | None = None
     ) -> None:
-        """Stores how a chat ended, once. Writing continues if the caller is cancelled, or has an error to report."""
+        """Stores how a chat ended, once. Writing continues if the caller is cancelled or reports an error."""
         if run.closed:
             return  # writing failed and was reported; the sweeper will close the exchange
         run.closed = True
@@ -299,7 +300,7 @@ class ChatPipeline:
         await self._background.finish(
             self._write(run, state, reason, error),
             request_id=run.exchange.request_id,
-            wait_seconds=None if state == "done" else ERROR_SECONDS,
+            wait_seconds=None if state == "done" else _ERROR_SECONDS,
         )
 
     async def _write(self, run: ChatRun, state: State, reason: str | None, error: CitewireError | None) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any
 
 from citewire_http.metrics import SWEEPER_FAILURES
 from citewire_kit.deadline import budget
@@ -12,8 +12,6 @@ from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import use_request_id
 
-ERROR_SECONDS: Final = 0.5
-"""How long a chat's error waits until it is recorded, before the client gets it: the database may be its cause."""
 _SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 
