@@ -20,6 +20,7 @@ from citewire_cli.app import app
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway, until_rows
+from limit_windows import stop_limit_windows
 from operator_commands import command
 
 if TYPE_CHECKING:
@@ -288,9 +289,11 @@ async def test_only_the_schemas_owner_creates_operator_keys(here: Installation) 
     ]
 
 
-async def test_guesses_of_operators_keys_are_throttled(here: Installation) -> None:
+async def test_guesses_of_operators_keys_are_throttled(here: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_limit_windows(monkeypatch)
     for number in range(30):
-        await here.gateway.http.get(ORGANISATIONS, headers=bearer(f"cwo_{number:043d}"))
+        guess = await here.gateway.http.get(ORGANISATIONS, headers=bearer(f"cwo_{number:043d}"))
+        assert (guess.status_code, guess.json()["reason"]) == (401, "API_KEY_INVALID")
     refused = await here.gateway.http.get(ORGANISATIONS, headers=bearer("cwo_" + "y" * 43))
     assert (refused.status_code, refused.json()["reason"]) == (429, "RATE_LIMITED")
 
