@@ -142,7 +142,7 @@ class HttpProof:
         if self.choices.random() < 0.15 and self.answered:
             await self.replay()
         else:
-            grants = {("PUT", "/v1/collections/{name}/grants"), ("PATCH", "/v1/documents/{document_id}")}
+            grants = ("PUT", "/v1/collections/{name}/grants"), ("PATCH", "/v1/documents/{document_id}")
             await self.ask(
                 self.draws.writes if self.choices.random() < 0.7 else {name: self.draws.writes[name] for name in grants}
             )
@@ -209,15 +209,20 @@ class HttpProof:
     async def evaluate(self, folder: Path) -> None:
         """Runs `citewire eval` as a random caller, on a set of documents that it sees (or else all), or on feedback.
 
-        Checks that its output and files only have what the caller may see.
+        The first caller sees some documents, so that at least one evaluation measures something. Checks that its
+        output and files only have what the caller may see.
         """
-        org, number, feedback = self.choices.choice(self.orgs), self.choices.randrange(len(PEOPLE)), self.evaluated % 2
-        caller, place = org.callers[number], folder / str(self.evaluated)
-        self.evaluated += 1
-        collection = self.choices.choice(org.collections)
-        seen = [
-            entry for entry in org.model.visible(caller).values() if entry.collection == collection and entry.chunk_id
+        drawn = [
+            (org, number, collection)
+            for org in self.orgs
+            for number in range(len(PEOPLE))
+            for collection in org.collections
+            if self.evaluated or seen_in(org, number, collection)
         ]
+        org, number, collection = self.choices.choice(drawn)
+        caller, place, feedback = org.callers[number], folder / str(self.evaluated), self.evaluated % 2
+        self.evaluated += 1
+        seen = seen_in(org, number, collection)
         judged = "".join(f"q1\t{entry.document_id}\t1\n" for entry in seen or org.model.documents.values())
         (place / "qrels").mkdir(parents=True)
         (place / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
@@ -271,6 +276,14 @@ class HttpProof:
         for conversation in re.findall(r'"conversation_id":\s*"([0-9a-f-]{36})"', text):
             if conversation not in self.draws.conversations:
                 self.draws.conversations.append(conversation)
+
+
+def seen_in(org: Organisation, number: int, collection: str) -> list[ModelDocument]:
+    """The ingested documents that a caller sees in a collection: none, not even its own, if it may not read that."""
+    caller = org.callers[number]
+    if not org.model.access(caller, collection):
+        return []
+    return [entry for entry in org.model.visible(caller).values() if entry.collection == collection and entry.chunk_id]
 
 
 def numbers_of(text: str) -> Iterator[tuple[str, int]]:

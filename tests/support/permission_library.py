@@ -54,7 +54,8 @@ class Organisation:
                 " LEFT JOIN corpus.collections c USING (org_id, collection_id)"
                 " LEFT JOIN corpus.accesses a USING (org_id, access_id)"
                 " LEFT JOIN corpus.chunks k USING (org_id, document_id)"
-                " WHERE d.org_id = %s GROUP BY d.document_id, d.owner, c.name, d.title, a.readers",
+                " WHERE d.org_id = %s GROUP BY d.document_id, d.owner, c.name, d.title, a.readers"
+                " ORDER BY d.document_id",
                 (self.name,),
             )
         }
