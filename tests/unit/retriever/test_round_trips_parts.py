@@ -171,7 +171,7 @@ def made_pages(prose: Prose) -> bytes:
     def lines() -> list[str]:
         return [prose.sentence("English") for _ in range(4)]
 
-    return make_pdf([prose_page(prose.name(), [lines(), lines()]) for _ in range(10)])
+    return make_pdf([prose_page(prose.name(), [lines(), lines()]) for _ in range(12)])
 
 
 def from_pages(data: bytes, chunk: Chunk) -> str:
