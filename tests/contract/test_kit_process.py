@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -32,9 +33,14 @@ telemetry.setup("test", settings)
 async def stream(request):
     if sys.argv[4] == "count":
         yield text(str(gc.get_freeze_count()))
-    for number in range(int(request.value)):
-        yield text(str(number))
-        await asyncio.sleep(0.05)
+    try:
+        for number in range(int(request.value)):
+            yield text(str(number))
+            await asyncio.sleep(0.05)
+    finally:
+        if sys.argv[4] == "tidy":
+            await asyncio.sleep(0.3)
+            print("tidied", flush=True)
 
 async def start(stack):
     stack.callback(print, "closed last", flush=True)
@@ -144,6 +150,26 @@ async def test_a_second_signal_cuts_the_drain_short() -> None:
             await _read(answers)
         await channel.close()
         assert await rest(process) == ["closed first", "closed last", "ended"]
+
+
+async def test_a_call_that_the_drain_cuts_off_ends_before_what_it_uses_is_closed() -> None:
+    async with program(drain_seconds=0.1, mode="tidy") as process:
+        channel = open_channel(f"127.0.0.1:{await port_of(process)}")
+        answers = client.stream(EchoStub(channel).server_stream, text("100000"), timeout=60)
+        await anext(answers)
+        process.terminate()
+        with pytest.raises(Unavailable):
+            await _read(answers)
+        await channel.close()
+        async with asyncio.timeout(20):
+            out, err = await process.communicate()
+        assert out.decode().split("\n")[:-1] == ["tidied", "closed first", "closed last", "ended"]
+        assert [json.loads(entry)["event"] for entry in err.decode().splitlines()] == [
+            "listening",
+            "draining",
+            "stopped",
+            "rpc_cancelled",
+        ]
 
 
 async def test_a_signal_during_the_start_ends_it() -> None:

@@ -23,7 +23,7 @@ from citewire_kit.interceptors import StageInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings, ServiceSettings
-from citewire_kit.tasks import end, end_others
+from citewire_kit.tasks import calls_ended, end, end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
 
@@ -34,6 +34,9 @@ log = get_logger(__name__)
 
 MAX_CONNECTION_AGE_GRACE_MS: Final = 310_000
 """Time for the calls of a renewed connection: longer than the longest stream (300 s), so that none is cut off."""
+
+_HANDLERS_SECONDS: Final = 5.0
+"""Time for the handlers of calls that were cut off, for instance to settle a call's cost."""
 
 
 class GrpcServer:
@@ -180,8 +183,8 @@ async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServe
     """Runs a process until SIGTERM or SIGINT, and shuts it down in order.
 
     `start` builds everything, enters into the stack what must be closed, and returns the server. If it hasn't started
-    the server or called `set_serving`, this function does. At the signal: drain, stop the server, close the stack in
-    reverse. A second signal ends the drain at once.
+    the server or called `set_serving`, this function does. At the signal: drain, stop the server, let the handlers of
+    calls that were cut off end, close the stack in reverse. A second signal ends the drain at once.
 
     Raises:
         StartupError: From `start`; the stack is closed before.
@@ -201,6 +204,7 @@ async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServe
         await stopping
         stop.clear()
         await _until(server.drain_and_stop(), stop)
+        await calls_ended(_HANDLERS_SECONDS)
 
 
 async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack: AsyncExitStack) -> GrpcServer:

@@ -9,6 +9,8 @@ log = get_logger(__name__)
 
 AGAIN_SECONDS: Final = 1.0
 _WARN_ROUNDS: Final = 5
+_CALL: Final = "rpc_task"
+"""grpc.aio's name for the task of a call that a server handles."""
 
 
 async def end(*tasks: asyncio.Task[Any], again_seconds: float = AGAIN_SECONDS) -> None:
@@ -31,3 +33,14 @@ async def end(*tasks: asyncio.Task[Any], again_seconds: float = AGAIN_SECONDS) -
 async def end_others() -> None:
     """Ends all tasks of the event loop but the current one."""
     await end(*asyncio.all_tasks() - {asyncio.current_task()})
+
+
+async def calls_ended(seconds: float) -> None:
+    """Waits until no gRPC server of the event loop handles a call, for at most `seconds`.
+
+    A stopped server has sent the last status of each call, but doesn't wait for its handler, which may still be
+    releasing what it uses. Cancelled then, grpc.aio prints a traceback.
+    """
+    calls = [task for task in asyncio.all_tasks() if task.get_name() == _CALL]
+    if calls:
+        await asyncio.wait(calls, timeout=seconds)
