@@ -212,17 +212,17 @@ class HttpProof:
         The first caller sees some documents, so that at least one evaluation measures something. Checks that its
         output and files only have what the caller may see.
         """
-        drawn = [
+        candidates = [
             (org, number, collection)
             for org in self.orgs
             for number in range(len(PEOPLE))
             for collection in org.collections
-            if self.evaluated or seen_in(org, number, collection)
+            if self.evaluated or readable_documents(org, number, collection)
         ]
-        org, number, collection = self.choices.choice(drawn)
+        org, number, collection = self.choices.choice(candidates)
         caller, place, feedback = org.callers[number], folder / str(self.evaluated), self.evaluated % 2
         self.evaluated += 1
-        seen = seen_in(org, number, collection)
+        seen = readable_documents(org, number, collection)
         judged = "".join(f"q1\t{entry.document_id}\t1\n" for entry in seen or org.model.documents.values())
         (place / "qrels").mkdir(parents=True)
         (place / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
@@ -278,8 +278,8 @@ class HttpProof:
                 self.draws.conversations.append(conversation)
 
 
-def seen_in(org: Organisation, number: int, collection: str) -> list[ModelDocument]:
-    """The ingested documents that a caller sees in a collection: none, not even its own, if it may not read that."""
+def readable_documents(org: Organisation, number: int, collection: str) -> list[ModelDocument]:
+    """The ingested documents that a caller sees in a collection: none, not even its own, if it may not read it."""
     caller = org.callers[number]
     if not org.model.access(caller, collection):
         return []

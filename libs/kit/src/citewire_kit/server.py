@@ -23,7 +23,7 @@ from citewire_kit.interceptors import StageInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings, ServiceSettings
-from citewire_kit.tasks import calls_ended, end, end_others
+from citewire_kit.tasks import end, end_others, wait_for_calls
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
 
@@ -204,7 +204,7 @@ async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServe
         await stopping
         stop.clear()
         await _until(server.drain_and_stop(), stop)
-        await calls_ended(_HANDLERS_SECONDS)
+        await wait_for_calls(_HANDLERS_SECONDS)
 
 
 async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack: AsyncExitStack) -> GrpcServer:

@@ -35,7 +35,7 @@ async def end_others() -> None:
     await end(*asyncio.all_tasks() - {asyncio.current_task()})
 
 
-async def calls_ended(seconds: float) -> None:
+async def wait_for_calls(seconds: float) -> None:
     """Waits until no gRPC server of the event loop handles a call, for at most `seconds`.
 
     A stopped server has sent the last status of each call, but doesn't wait for its handler, which may still be
