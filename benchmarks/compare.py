@@ -8,7 +8,7 @@ lies beyond the limit, held if it lies entirely within, and undecided otherwise.
 - *relay*: CPU time of generator and gateway per relayed token, with 20 streams and saturated. All trees' processes
   run in a pair and are measured in turns. Tokens of the 20 streams come at fixed moments: otherwise chance would
   determine how many wake the processes at the same time, on which half of the figure depends.
-- *first_token*: milliseconds from a chat's request to its first token, through the same two processes.
+- *first_token*: milliseconds from a chat's request to its first token, through the same two processes, also in turns.
 - *search*: `Search` calls per second over gRPC, eight at a time, on 12,000 chunks in an unrestricted Postgres,
   and their CPU time (retriever, Postgres), which is more informative on a shared machine.
 - *ingest*: milliseconds and CPU time (worker, embedder, Postgres) per document, until all documents can be searched.
@@ -48,7 +48,7 @@ from benchmarks.relay_citewire import RelayBackend, relay_backend, running_relay
 from benchmarks.relay_load import measure_first_token, run_load, tokens_for
 from benchmarks.relay_systems import log_folder, plain_environment, upstream
 from benchmarks.search_ways import WARM_UP_SECONDS, run_way
-from benchmarks.slow_down import burning, paused
+from benchmarks.slow_down import burning, paused, paused_often
 from benchmarks.tables import describe_machine, format_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,7 +62,12 @@ STREAMS = 20
 SATURATING_STREAMS = 300
 ENDLESS_TOKENS = 10_000
 """Tokens of streams that are cut after the window: opening 300 chats takes one core several seconds."""
-FIRST_TOKEN_REQUESTS = 40
+FIRST_TOKEN_REQUESTS = 20
+FIRST_TOKEN_WINDOWS = 10
+"""Number of such measurements of each tree in a pair, in turns.
+
+With one of 40 requests, the ratios of the pairs scattered more than twice as widely.
+"""
 SEARCH_CHUNKS = 12_000
 SEARCH_SECONDS = 2.0
 IDLE_SHARE = 0.05
@@ -181,15 +186,22 @@ async def measure_relays(
 
         async def cost(tree: Tree, **load: Any) -> float:  # noqa: ANN401 # of `run_load`
             await machine_idle(patience)
-            target, cpu_seconds = relays[tree]
-            return (await run_load(target, rate=RATE, core=core, cpu_seconds=cpu_seconds, **load)).cpu_us_per_token
+            relay = relays[tree]
+            measured = await run_load(relay.target, rate=RATE, core=core, cpu_seconds=relay.cpu_seconds, **load)
+            return measured.cpu_us_per_token
 
         await set_pace(url, tokens=3, rate=1000)
         for tree in trees:
-            await measure_first_token(relays[tree][0], requests=10)  # warm-up
-            if "first_token" in only:
-                waits = await measure_first_token(relays[tree][0], requests=FIRST_TOKEN_REQUESTS)
-                costs[tree]["first_token"] = statistics.median(wait.whole for wait in waits)
+            await measure_first_token(relays[tree].target, requests=10)  # warm-up
+        if "first_token" in only:
+            waits: dict[Tree, list[float]] = {tree: [] for tree in trees}
+            for number in range(FIRST_TOKEN_WINDOWS):
+                for tree in trees[::-1] if number % 2 else trees:
+                    with paused_often(relays[tree].pids, tree.slow_down):
+                        measured = await measure_first_token(relays[tree].target, requests=FIRST_TOKEN_REQUESTS)
+                    waits[tree] += [wait.whole for wait in measured]
+            for tree in trees:
+                costs[tree]["first_token"] = statistics.median(waits[tree])
         if "relay 20" in only:
             await set_pace(url, tokens=tokens_for(WINDOW_SECONDS, RATE), rate=RATE, phases=STREAMS)
             windows: dict[Tree, list[float]] = {tree: [] for tree in trees}

@@ -41,6 +41,16 @@ class RelayBackend:
     logs: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A running generator and gateway."""
+
+    target: Target
+    cpu_seconds: Callable[[], float]
+    """CPU time of both since their start."""
+    pids: tuple[int, ...]
+
+
 @contextlib.asynccontextmanager
 async def relay_backend(
     root: Path, python: Path, *, core: int, upstream_url: str, logs: Path
@@ -63,10 +73,8 @@ async def relay_backend(
 
 
 @contextlib.asynccontextmanager
-async def running_relay(
-    backend: RelayBackend, *, core: int, slow_down: float = 1.0
-) -> AsyncGenerator[tuple[Target, Callable[[], float]]]:
-    """Generator and gateway as two processes on one core; yields their target and CPU time."""
+async def running_relay(backend: RelayBackend, *, core: int, slow_down: float = 1.0) -> AsyncGenerator[Relay]:
+    """Generator and gateway as two processes on one core."""
     ports = {name: free_port() for name in ("gateway", "gateway_metrics", "generator", "generator_metrics")}
     shared = {"CITEWIRE_AUTH": "off", "CITEWIRE_LOG_LEVEL": "WARNING", **keyed_environment()}
     shared |= {"CITEWIRE_GATEWAY_LEAVE_SECONDS": "0", "CITEWIRE_GENERATOR_LEAVE_SECONDS": "0"}
@@ -104,7 +112,7 @@ async def running_relay(
     ):
         await wait_for_http(f"http://127.0.0.1:{ports['gateway']}/readyz", generator, gateway)
         target = Target("127.0.0.1", ports["gateway"], "/v1/chat", BODY, b"event: done\n", FOUND_STAMP)
-        yield target, lambda: generator.cpu_seconds() + gateway.cpu_seconds()
+        yield Relay(target, lambda: generator.cpu_seconds() + gateway.cpu_seconds(), (generator.pid, gateway.pid))
 
 
 @contextlib.asynccontextmanager
@@ -115,4 +123,4 @@ async def citewire(
     python = Path(sys.executable)
     async with relay_backend(ROOT, python, core=other_core, upstream_url=upstream_url, logs=logs) as backend:
         async with running_relay(backend, core=core) as relay:
-            yield relay
+            yield relay.target, relay.cpu_seconds

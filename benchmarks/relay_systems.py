@@ -47,6 +47,11 @@ class Process:
             self.check_running()
         return int(json.loads(line)["port"])
 
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """Current user and system time of the process and its children; exact, unlike psutil's steps of 10 ms."""
         family = [self._seen, *self._seen.children(recursive=True)]
