@@ -64,10 +64,7 @@ ENDLESS_TOKENS = 10_000
 """Tokens of streams that are cut after the window: opening 300 chats takes one core several seconds."""
 FIRST_TOKEN_REQUESTS = 20
 FIRST_TOKEN_WINDOWS = 10
-"""Number of such measurements of each tree in a pair, in turns.
-
-With one of 40 requests, the ratios of the pairs scattered more than twice as widely.
-"""
+"""Number of such measurements of each tree in a pair; with one of 40 requests, ratios scattered twice as widely."""
 SEARCH_CHUNKS = 12_000
 SEARCH_SECONDS = 2.0
 IDLE_SHARE = 0.05
@@ -195,19 +192,17 @@ async def measure_relays(
             await measure_first_token(relays[tree].target, requests=10)  # warm-up
         if "first_token" in only:
             waits: dict[Tree, list[float]] = {tree: [] for tree in trees}
-            for number in range(FIRST_TOKEN_WINDOWS):
-                for tree in trees[::-1] if number % 2 else trees:
-                    with paused_often(relays[tree].pids, tree.slow_down):
-                        measured = await measure_first_token(relays[tree].target, requests=FIRST_TOKEN_REQUESTS)
-                    waits[tree] += [wait.whole for wait in measured]
+            for tree in alternating(trees, FIRST_TOKEN_WINDOWS):
+                with paused_often(relays[tree].pids, tree.slow_down):
+                    measured = await measure_first_token(relays[tree].target, requests=FIRST_TOKEN_REQUESTS)
+                waits[tree] += [wait.whole for wait in measured]
             for tree in trees:
                 costs[tree]["first_token"] = statistics.median(waits[tree])
         if "relay 20" in only:
             await set_pace(url, tokens=tokens_for(WINDOW_SECONDS, RATE), rate=RATE, phases=STREAMS)
             windows: dict[Tree, list[float]] = {tree: [] for tree in trees}
-            for number in range(WINDOWS):
-                for tree in trees[::-1] if number % 2 else trees:
-                    windows[tree].append(await cost(tree, streams=STREAMS, window=WINDOW_SECONDS))
+            for tree in alternating(trees, WINDOWS):
+                windows[tree].append(await cost(tree, streams=STREAMS, window=WINDOW_SECONDS))
             for tree in trees:
                 costs[tree]["relay 20"] = statistics.mean(windows[tree])
         if "relay saturated" in only:
@@ -216,6 +211,11 @@ async def measure_relays(
             for tree in trees:
                 costs[tree]["relay saturated"] = await cost(tree, **saturating)
     return costs
+
+
+def alternating(trees: Sequence[Tree], rounds: int) -> list[Tree]:
+    """The order of a pair's measurements: forwards and backwards in turns."""
+    return [tree for number in range(rounds) for tree in (trees[::-1] if number % 2 else trees)]
 
 
 async def measure_startup(tree: Tree) -> dict[str, float]:
