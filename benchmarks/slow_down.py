@@ -1,6 +1,7 @@
 """Slows processes down by a known share, to show that a benchmark detects it.
 
-`burning` is for costs in CPU time: the process gets a thread that burns a share of the CPU time of its other threads.
+`burning` is for costs in CPU time: a signal handler burns a share of all CPU time that the process uses. A thread that
+burns it would need the interpreter's lock, for which it waits in vain while the process is busy.
 `paused` is for rates and durations: processes are stopped and continued, so that they run only a share of the time.
 `paused_often` is for the latency of single requests.
 """
@@ -18,21 +19,23 @@ from pathlib import Path
 
 import psutil
 
+# The timer counts the CPU time of all threads, and the handler's own.
 _BURN = """
-import threading, time
-def burn(share):
-    while True:
-        time.sleep(0.002)
-        mine = time.thread_time()
-        debt = share * (time.process_time() - mine) - mine
-        while debt > 0 and time.thread_time() - mine < debt:
+import atexit, signal, time
+def start_burning(slow_down, period=0.01):
+    share = period * (1 - 1 / slow_down)
+    def burn(*_):
+        end = time.thread_time() + share
+        while time.thread_time() < end:
             pass
-def start_burning(share):
-    threading.Thread(target=burn, args=(share,), daemon=True).start()
+    signal.signal(signal.SIGPROF, burn)
+    signal.siginterrupt(signal.SIGPROF, False)
+    signal.setitimer(signal.ITIMER_PROF, period, period)
+    atexit.register(signal.setitimer, signal.ITIMER_PROF, 0)
 """
 _BURNER = f"""{_BURN}
 import runpy, sys
-start_burning(float(sys.argv[1]) - 1)
+start_burning(float(sys.argv[1]))
 sys.argv = sys.argv[2:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
@@ -55,7 +58,7 @@ def burning(slow_down: float) -> Generator[dict[str, str]]:
         yield {}
         return
     with tempfile.TemporaryDirectory(prefix="cw-burn-") as folder:
-        code = f"{_BURN}\nstart_burning({slow_down} - 1)\n"
+        code = f"{_BURN}\nstart_burning({slow_down})\n"
         Path(folder, "sitecustomize.py").write_text(code, encoding="utf-8")
         yield {"PYTHONPATH": folder}
 
@@ -85,6 +88,16 @@ def paused_often(pids: Sequence[int], slow_down: float, cycle: float = 0.01) -> 
 
 
 @contextlib.contextmanager
+def stopped(pids: Sequence[int]) -> Generator[None]:
+    """Processes don't run during the block."""
+    _send(pids, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _send(pids, signal.SIGCONT)
+
+
+@contextlib.contextmanager
 def _paused(find_pids: Callable[[], Sequence[int]], slow_down: float, cycle: float) -> Generator[None]:
     if slow_down == 1.0:
         yield
@@ -97,9 +110,8 @@ def _paused(find_pids: Callable[[], Sequence[int]], slow_down: float, cycle: flo
             time.sleep(run)
             pids = find_pids()
             began = time.perf_counter()
-            _send(pids, signal.SIGSTOP)
-            time.sleep(cycle * (slow_down - 1))
-            _send(pids, signal.SIGCONT)
+            with stopped(pids):
+                time.sleep(cycle * (slow_down - 1))
             # On a busy core this thread wakes up late, and a pause lasts longer than it should.
             run = (time.perf_counter() - began) / (slow_down - 1)
 
