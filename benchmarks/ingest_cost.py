@@ -40,16 +40,16 @@ _numbers = itertools.count(time.time_ns())
 class IngestBackend:
     """A tree's running stack."""
 
-    def __init__(self, url: str, pid: int, slow_down: float) -> None:
-        """Takes the gateway's address, and the process that runs the stack."""
+    def __init__(self, url: str, pid: int, pause: float) -> None:
+        """Takes the gateway's address, the process that runs the stack, and by how much to prolong everything."""
         self._http = httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_SECONDS)
         self._pid = pid
-        self._slow_down = slow_down
+        self._pause = pause
         self._files = [(path.name, path.read_bytes()) for path in sorted(LIBRARY.iterdir()) if path.suffix in SUFFIXES]
 
     async def measure(self, documents: int = DOCUMENTS) -> dict[str, float]:
         """Uploads documents, and waits until all can be searched."""
-        with paused(self._pid, self._slow_down):
+        with paused(self._pid, self._pause):
             spent, began = cpu_seconds_of_children(self._pid, _WORKING), time.perf_counter()
             ids: list[str] = []
             for first in range(0, documents, UPLOADS_AT_ONCE):
@@ -156,11 +156,11 @@ async def starting_stack(
 
 
 @contextlib.asynccontextmanager
-async def ingest_backend(python: Path, root: Path, *, slow_down: float) -> AsyncGenerator[IngestBackend]:
-    """Runs a tree's stack during the block."""
-    with burning(slow_down) as environment:
+async def ingest_backend(python: Path, root: Path, *, burn: float, pause: float) -> AsyncGenerator[IngestBackend]:
+    """Runs a tree's stack during the block; its Python processes use `burn` times their CPU time."""
+    with burning(burn) as environment:
         async with starting_stack(python, root, environment) as stack:
-            backend = IngestBackend(await stack.ready(), stack.pid, slow_down)
+            backend = IngestBackend(await stack.ready(), stack.pid, pause)
             reading = asyncio.create_task(stack.read_on())
             try:
                 await backend.measure(len(SUFFIXES))  # warm-up for each kind

@@ -7,13 +7,14 @@ the socket, so the figures contain no client library's cost.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import statistics
 import time
 from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -67,11 +68,13 @@ class Load:
     p95_ms: float
     cpu_us_per_token: float
     """CPU time of the system's processes, user and system, divided by the tokens received."""
+    cpu_us_per_read: float
+    """CPU time of the system's processes, divided by the reads that brought these tokens, one or more at a time."""
     core: float
     """CPU time of the system's processes as a fraction of one core."""
     others: float
     """CPU time that anything else used on the system's core, as a fraction of it: the machine should be quiet."""
-    failed: int
+    failed: int = 0
     """Streams that ended without their terminal frame, in the whole run."""
 
     @property
@@ -91,7 +94,7 @@ class FirstToken:
 
 
 class _Stream(asyncio.Protocol):
-    def __init__(self, target: Target, arrivals: array[int]) -> None:
+    def __init__(self, target: Target, arrivals: array[int], reads: array[int]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.first_token_at: float | None = None
         self.asked_at = 0.0
@@ -99,6 +102,7 @@ class _Stream(asyncio.Protocol):
         self.head = b""
         self._target = target
         self._arrivals = arrivals
+        self._reads = reads
         self._rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,6 +118,8 @@ class _Stream(asyncio.Protocol):
             self._arrivals.append(now)
             self._arrivals.append(now - int(stamp[1]))
             end = stamp.end()
+        if end:
+            self._reads.append(now)
         if self.first_token_at is None:
             self.head += data
             if end:
@@ -129,16 +135,93 @@ class _Stream(asyncio.Protocol):
             self.ended.set_result(None)
 
 
+class OpenStreams:
+    """A number of streams that are being read. Created by `open_streams`."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._opened: list[tuple[asyncio.Transport, _Stream]] = []
+        self._arrivals = array("q")
+        self._reads = array("q")
+
+    async def open(self) -> None:
+        """Opens another stream."""
+        loop = asyncio.get_running_loop()
+        target, arrivals, reads = self._target, self._arrivals, self._reads
+        self._opened.append(
+            await loop.create_connection(lambda: _Stream(target, arrivals, reads), target.host, target.port)
+        )
+
+    async def first_tokens(self) -> None:
+        """Waits until each stream has had its first token, or has ended."""
+        streams = [stream for _, stream in self._opened]
+        async with asyncio.timeout(FIRST_TOKENS_SECONDS):
+            while any(stream.first_token_at is None and not stream.ended.done() for stream in streams):  # noqa: ASYNC110 # an event would be set on the measured path
+                await asyncio.sleep(0.1)
+
+    async def measure(self, *, rate: float, window: float, core: int, cpu_seconds: Callable[[], float]) -> Load:
+        """Measures for `window` seconds; the other arguments are those of `run_load`."""
+        first, first_read = len(self._arrivals), len(self._reads)
+        cpu_before, busy_before, begin = cpu_seconds(), _busy_seconds(core), time.monotonic_ns() // 1000
+        await asyncio.sleep(window)
+        cpu, busy, end = cpu_seconds() - cpu_before, _busy_seconds(core) - busy_before, time.monotonic_ns() // 1000
+        pairs = zip(self._arrivals[first::2], self._arrivals[first + 1 :: 2], strict=True)
+        delays = [delay for at, delay in pairs if begin <= at < end]
+        seconds = (end - begin) / 1e6
+        if not delays:
+            msg = f"no token arrived; the first stream began with {self._opened[0][1].head[:400]!r}"
+            raise RuntimeError(msg)
+        return Load(
+            streams=len(self._opened),
+            tokens=len(delays),
+            throughput=len(delays) / (len(self._opened) * rate * seconds),
+            p50_ms=percentile(delays, 50) / 1000,
+            p95_ms=percentile(delays, 95) / 1000,
+            cpu_us_per_token=cpu * 1e6 / len(delays),
+            cpu_us_per_read=cpu * 1e6 / sum(begin <= at < end for at in self._reads[first_read:]),
+            core=cpu / seconds,
+            others=max(0.0, busy - cpu) / seconds,
+        )
+
+    def check_open(self) -> None:
+        """Raises if a stream has ended: the end of an answer costs more than its tokens."""
+        if ended := sum(stream.ended.done() for _, stream in self._opened):
+            msg = f"{ended} of {len(self._opened)} streams ended while they were measured"
+            raise RuntimeError(msg)
+
+    async def finish(self, *, patience: float) -> int:
+        """Lets the streams end by themselves, and cuts the rest, as does an overloaded system's client.
+
+        Returns:
+            The number of streams that ended without their terminal frame.
+        """
+        waiting = [stream.ended for _, stream in self._opened if not stream.ended.done()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=patience)
+        for transport, stream in self._opened:
+            if not stream.ended.done():
+                transport.abort()
+        await asyncio.gather(*(stream.ended for _, stream in self._opened))
+        return sum(not stream.terminated for _, stream in self._opened)
+
+
+@contextlib.asynccontextmanager
+async def open_streams(target: Target, streams: int) -> AsyncGenerator[OpenStreams]:
+    """Opens streams evenly within `RAMP_SECONDS`; cuts those that are still open at the end of the block."""
+    opened = OpenStreams(target)
+    begin = time.monotonic()
+    try:
+        for index in range(streams):
+            await _sleep_until(begin + index * RAMP_SECONDS / streams)
+            await opened.open()
+        await _sleep_until(begin + RAMP_SECONDS)
+        yield opened
+    finally:
+        await opened.finish(patience=0)
+
+
 async def run_load(
-    target: Target,
-    *,
-    streams: int,
-    rate: float,
-    window: float,
-    core: int,
-    cpu_seconds: Callable[[], float],
-    settle: float | None = SETTLE_SECONDS,
-    patience: float | None = None,
+    target: Target, *, streams: int, rate: float, window: float, core: int, cpu_seconds: Callable[[], float]
 ) -> Load:
     """Opens the streams, measures for `window` seconds and waits until all have ended.
 
@@ -149,42 +232,11 @@ async def run_load(
         window: seconds to measure.
         core: the core that the system is pinned to.
         cpu_seconds: CPU time of the system's processes so far.
-        settle: seconds between the opening of the last stream and the window; None waits until each has its first
-            token, however long opening them takes.
-        patience: seconds for streams to end by themselves; twice the window by default.
     """
-    arrivals = array("q")
-    loop = asyncio.get_running_loop()
-    opened: list[tuple[asyncio.Transport, _Stream]] = []
-    begin = time.monotonic()
-    for index in range(streams):
-        await _sleep_until(begin + index * RAMP_SECONDS / streams)
-        opened.append(await loop.create_connection(lambda: _Stream(target, arrivals), target.host, target.port))
-    if settle is None:
-        await _wait_for_first_tokens([stream for _, stream in opened])
-    else:
-        await _sleep_until(begin + RAMP_SECONDS + settle)
-    cpu_before, busy_before, window_begin = cpu_seconds(), _busy_seconds(core), time.monotonic_ns() // 1000
-    await asyncio.sleep(window)
-    cpu, busy, window_end = cpu_seconds() - cpu_before, _busy_seconds(core) - busy_before, time.monotonic_ns() // 1000
-    await _finish(opened, patience=2 * window if patience is None else patience)
-    pairs = zip(arrivals[0::2], arrivals[1::2], strict=True)
-    delays = [delay for at, delay in pairs if window_begin <= at < window_end]
-    seconds = (window_end - window_begin) / 1e6
-    if not delays:
-        msg = f"no token arrived; the first stream began with {opened[0][1].head[:400]!r}"
-        raise RuntimeError(msg)
-    return Load(
-        streams=streams,
-        tokens=len(delays),
-        throughput=len(delays) / (streams * rate * seconds),
-        p50_ms=percentile(delays, 50) / 1000,
-        p95_ms=percentile(delays, 95) / 1000,
-        cpu_us_per_token=cpu * 1e6 / len(delays),
-        core=cpu / seconds,
-        others=max(0.0, busy - cpu) / seconds,
-        failed=sum(not stream.terminated for _, stream in opened),
-    )
+    async with open_streams(target, streams) as opened:
+        await asyncio.sleep(SETTLE_SECONDS)
+        load = await opened.measure(rate=rate, window=window, core=core, cpu_seconds=cpu_seconds)
+        return replace(load, failed=await opened.finish(patience=2 * window))
 
 
 async def measure_first_token(target: Target, *, requests: int) -> list[FirstToken]:
@@ -192,7 +244,9 @@ async def measure_first_token(target: Target, *, requests: int) -> list[FirstTok
     loop = asyncio.get_running_loop()
     waits: list[FirstToken] = []
     for _ in range(requests):
-        _, stream = await loop.create_connection(lambda: _Stream(target, array("q")), target.host, target.port)
+        _, stream = await loop.create_connection(
+            lambda: _Stream(target, array("q"), array("q")), target.host, target.port
+        )
         async with asyncio.timeout(30):
             await stream.ended
         if stream.first_token_at is None:
@@ -218,23 +272,6 @@ def percentile(values: Sequence[float], percent: int) -> float:
 def _busy_seconds(core: int) -> float:
     times = psutil.cpu_times(percpu=True)[core]
     return times.user + times.nice + times.system + times.irq + times.softirq
-
-
-async def _wait_for_first_tokens(streams: Sequence[_Stream]) -> None:
-    async with asyncio.timeout(FIRST_TOKENS_SECONDS):
-        while any(stream.first_token_at is None and not stream.ended.done() for stream in streams):  # noqa: ASYNC110 # an event would be set on the measured path
-            await asyncio.sleep(0.1)
-
-
-async def _finish(opened: Sequence[tuple[asyncio.Transport, _Stream]], *, patience: float) -> None:
-    """Lets the streams end by themselves, and cuts the rest if the system is overloaded."""
-    waiting = [stream.ended for _, stream in opened if not stream.ended.done()]
-    if waiting:
-        await asyncio.wait(waiting, timeout=patience)
-    for transport, stream in opened:
-        if not stream.ended.done():
-            transport.abort()
-    await asyncio.gather(*(stream.ended for _, stream in opened))
 
 
 async def _sleep_until(moment: float) -> None:

@@ -50,6 +50,6 @@ async def test_a_process_is_stopped_during_the_block_only() -> None:
 
 async def _wait_for(pid: int, status: str) -> None:
     deadline = time.monotonic() + 10
-    while (found := psutil.Process(pid).status()) != status:
-        assert time.monotonic() < deadline, f"the process is still {found}"
+    while (current := psutil.Process(pid).status()) != status:
+        assert time.monotonic() < deadline, f"the process is still {current}"
         await asyncio.sleep(0.01)
