@@ -1,4 +1,4 @@
-"""The relays of several trees, for `benchmarks.compare`: time to first token, and CPU time per token."""
+"""The relays of several trees, for `benchmarks.compare`: time to first token, and CPU time per token or read."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def measure_relays(
             if name in only:
                 await set_pace(url, streams.pace)
                 await machine_idle(patience)
-                for tree, microseconds in (await _measured(relays, streams, core)).items():
+                for tree, microseconds in (await _mean_costs(relays, streams, core)).items():
                     costs[tree][name] = microseconds
     return costs
 
@@ -125,19 +125,19 @@ async def _first_tokens(relays: Mapping[Tree, Relay]) -> dict[Tree, float]:
     return {tree: statistics.median(values) for tree, values in waits.items()}
 
 
-async def _measured(relays: Mapping[Tree, Relay], streams: Streams, core: int) -> dict[Tree, float]:
+async def _mean_costs(relays: Mapping[Tree, Relay], streams: Streams, core: int) -> dict[Tree, float]:
     """Mean of the costs.
 
     The tree whose streams are opened first may have an advantage, or a disadvantage: each is the first as often.
     """
     costs: dict[Tree, list[float]] = {tree: [] for tree in relays}
     for order in (list(relays), list(relays)[::-1]):
-        for tree, values in (await _measured_in_turns(order, relays, streams, core)).items():
+        for tree, values in (await _costs_in_turns(order, relays, streams, core)).items():
             costs[tree] += values
     return {tree: statistics.mean(values) for tree, values in costs.items()}
 
 
-async def _measured_in_turns(
+async def _costs_in_turns(
     order: Sequence[Tree], relays: Mapping[Tree, Relay], streams: Streams, core: int
 ) -> dict[Tree, list[float]]:
     """Opens all trees' streams and measures; one relay runs at a time, so that each has the core to itself."""
